@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the lifecycle (runtime/) asks of an isolation level. Two engines fill this table: the
+ * namespaces of sandbox/ and the microVMs of vm/.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct oci_config;
+struct moat_settings; /* the operator's file; libocispec */
+
+enum isolation { ISOLATION_PLAIN, ISOLATION_SANDBOX, ISOLATION_VM };
+
+/*
+ * A container as every command sees it. The runtime owns it and all in it; an engine fills pid in
+ * create() and may keep what later commands need in files of its own in the state directory.
+ */
+struct container {
+	const char *id;
+	const char *bundle; /* absolute path of the bundle directory */
+	enum isolation isolation;
+	const struct oci_config *config;	/* as it was at create */
+	const struct moat_settings *settings;	/* never NULL: defaults where there is no file */
+	const char *state_path;			/* /run/moat/ID, absolute */
+	int state_fd;				/* the same directory, O_PATH or O_RDONLY */
+	const char *cgroup_path;		/* as cgroup_resolve() gave it; NULL: no cgroup */
+	bool systemd_cgroup;
+	pid_t pid;	     /* what the engine (podman, containerd) sees; 0: none yet */
+	uint64_t start_time; /* of pid: proc_start_time() */
+};
+
+/* How a container is made. */
+struct create_options {
+	int preserve_fds;	    /* descriptors 3 .. 2+N also reach the workload */
+	const char *console_socket; /* Unix socket that gets the terminal's master; NULL: none */
+	int no_pivot;
+	int no_new_keyring;
+	int debug;
+	/*
+	 * The caller will wait for the workload itself (`moat run` in the foreground): start() is
+	 * called by the same process, so that an engine may use a descriptor it kept.
+	 */
+	bool foreground;
+};
+
+struct engine_ops {
+	const char *name;
+	/*
+	 * Make everything up to, not including, the user's program: processes, cgroup, root file
+	 * system. Standard streams 0, 1 and 2 of the caller become the workload's, unless the
+	 * config asks for a terminal. Fills container->pid with a child of the caller. On failure
+	 * nothing is left behind.
+	 */
+	int (*create)(struct container *container, const struct create_options *options,
+		      struct err *err);
+	/* Run the user's program. A program that cannot be executed is an error here. */
+	int (*start)(struct container *container, struct err *err);
+	/* Send a signal to the workload's first process, or to all its processes. */
+	int (*kill)(struct container *container, int signal, bool all, struct err *err);
+	/*
+	 * Release what the engine holds: processes that are left (killed), the cgroup, files in
+	 * the state directory. Works in every state, after any crash, and more than once.
+	 */
+	int (*destroy)(struct container *container, struct err *err);
+};
+
+extern const struct engine_ops plain_engine; /* sandbox/ */
+extern const struct engine_ops vm_engine;    /* vm/ */

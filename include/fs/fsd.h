@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fsd, the virtio-fs server (virtio 1.2, 5.11; linux/fuse.h): a process that holds directory
+ * descriptors and nothing else. It serves one device whose top directory has the entries "0",
+ * "1", ...: each is one tree (or one file) that the monitor gave.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+#define FSD_TAG	       "moat"
+#define FSD_QUEUES     2u /* hiprio and one request queue */
+#define FSD_QUEUE_SIZE 128u
+#define FSD_TREES_MAX  1024u
+
+/* From the vmm to fsd when the driver sets DRIVER_OK; descriptors: kick[queues], call[queues]. */
+enum fs_setup_type { FS_SETUP_START = 1, FS_SETUP_RESET = 2 };
+
+struct fs_queue_setup {
+	uint32_t type;
+	uint32_t queues;   /* as many kick and then as many call eventfds are attached */
+	uint64_t features; /* negotiated: EVENT_IDX, INDIRECT_DESC, VERSION_1 */
+	struct {
+		uint32_t size;
+		uint64_t desc, avail, used; /* guest physical addresses */
+	} queue[FSD_QUEUES];
+};
+/* fsd answers FS_SETUP_RESET with the same message once it no longer touches guest memory. */
+
+/* From the monitor to fsd; one O_PATH descriptor of a detached mount (or a file) attached. */
+enum fs_tree_flags { FS_TREE_READ_ONLY = 1 << 0 };
+
+struct fs_tree_add {
+	uint32_t index; /* the entry's name in the top directory */
+	uint32_t flags;
+};
+/* fsd answers with the same message when the tree can be looked up, or with index UINT32_MAX. */
+
+struct fsd_config {
+	int vmm_fd;	      /* SOCK_SEQPACKET: struct fs_queue_setup */
+	int monitor_fd;	      /* SOCK_SEQPACKET: struct fs_tree_add; its end ends fsd */
+	int memory_fd;	      /* guest RAM */
+	uint64_t memory_size; /* bytes */
+};
+
+struct fsd;
+/* fsd_setup() - before the jail closes. Returns a server, or NULL with err set. */
+struct fsd *fsd_setup(const struct fsd_config *config, struct err *err);
+/* fsd_run() - serve until monitor_fd closes. Returns 0, or -1 with err set. */
+int fsd_run(struct fsd *fsd, struct err *err);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The namespace engine: makes a container out of namespaces, mounts and a cgroup, as config.json
+ * says. Used by the plain level on the host and by the agent inside a guest, so nothing here knows
+ * the runtime's state directory, nor assumes a host.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct oci_config;
+
+struct sandbox_params {
+	const char *id;
+	const struct oci_config *config;
+	const char *bundle;	 /* where a relative root.path starts */
+	const char *cgroup_path; /* cgroup_create() made it; NULL: stay where we are */
+	int stdio[3];		 /* become 0, 1, 2 of the workload; -1: /dev/null */
+	int preserve_fds;	 /* descriptors 3 .. 2+N of the caller reach the workload */
+	int console_socket;	 /* connected Unix socket for the terminal's master; -1 */
+	int no_pivot;
+	int no_new_keyring;
+	/*
+	 * A socket that init waits on before it runs the user's program, owned by the caller.
+	 * start_listens: a listening one (each `moat start` connects to it), else a connected one.
+	 * See sandbox_start() for what is said over it.
+	 */
+	int start_socket;
+	bool start_listens;
+};
+
+/*
+ * sandbox_create() - make the container; its init waits for sandbox_start().
+ * @pid: init's pid in the caller's pid namespace; a child of the caller, to be reaped by it.
+ *
+ * All the reasons why init cannot come to be are known when this returns (a program that is
+ * missing or not executable included). Returns 0, or -1 with err set and no process left.
+ */
+int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *err);
+
+/*
+ * sandbox_start() - let a waiting init run the user's program.
+ * @socket: connected to init's start socket.
+ *
+ * Returns 0 once execve(2) has succeeded; -1 with err set to what init met.
+ */
+int sandbox_start(int socket, struct err *err);

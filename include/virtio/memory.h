@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guest memory as host processes see it: slots of guest physical addresses mapped here. Every
+ * address that a guest gives is checked as a whole range against one slot.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GUEST_MEMORY_SLOTS_MAX 4u
+
+/* RAM is one memfd: guest physical 0 up to the hole, the rest from 4 GiB on. */
+#define GUEST_MMIO_HOLE_START 0xc0000000ull
+#define GUEST_MMIO_HOLE_END   0x100000000ull
+
+struct guest_slot {
+	uint64_t gpa;
+	uint64_t size;	    /* bytes */
+	uint8_t *host;	    /* where it is mapped in this process */
+	uint64_t fd_offset; /* where it lies in the memfd */
+};
+
+struct guest_memory {
+	struct guest_slot slots[GUEST_MEMORY_SLOTS_MAX];
+	size_t count;
+};
+
+/*
+ * guest_memory_map() - map a memfd of size bytes as guest RAM, shared.
+ * Returns 0, or -1 with err set.
+ */
+int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err);
+
+/*
+ * guest_range() - the host address of [gpa, gpa + size).
+ * Returns NULL where it is not wholly inside one slot; size 0 is refused too.
+ */
+void *guest_range(const struct guest_memory *memory, uint64_t gpa, uint64_t size);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The virtual machine monitor: one process that owns /dev/kvm's descriptors and the virtio devices
+ * that do not need files. It opens nothing: every descriptor comes from the monitor before its jail
+ * closes, or over the control socket later.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vmm_config {
+	int kvm_fd;	       /* /dev/kvm */
+	int memory_fd;	       /* memfd of memory_size bytes: guest RAM, shared with fsd */
+	uint64_t memory_size;  /* bytes, a multiple of 2 MiB */
+	unsigned int vcpus;    /* 1 to VMM_VCPUS_MAX */
+	int kernel_fd;	       /* vmlinux (ELF with PVH or 64-bit entry) or bzImage */
+	int initrd_fd;	       /* the agent's initramfs */
+	const char *cmdline;   /* the caller's part; the VMM appends its devices */
+	int control_fd;	       /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
+	int fs_fd;	       /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
+	int serial_fd;	       /* where the serial console's output goes; -1: no console at all */
+};
+
+#define VMM_VCPUS_MAX 32
+
+/*
+ * Lists of host ports are the monitor's; the guest connects to these well-known ones first.
+ * Every further stream has a port that the monitor chose and told the agent of.
+ */
+#define VMM_PORT_CONTROL 1u /* ttrpc: the agent serves, the monitor asks */
+#define VMM_PORT_FIRST	 16u /* the first port for streams */
+
+/* From the monitor to the vmm, with descriptors where said. */
+enum vmm_request_type {
+	/*
+	 * A port and the descriptor (one, attached) that a guest's connection to it is joined to.
+	 * One connection a port: when it has ended the entry is gone. What the descriptor can do
+	 * (read, write, both) decides what the stream can. Not a listening socket.
+	 */
+	VMM_REQUEST_PORT_ADD = 1,
+	VMM_REQUEST_PORT_REMOVE,
+	VMM_REQUEST_PAUSE,  /* answered by VMM_EVENT_PAUSED */
+	VMM_REQUEST_RESUME, /* answered by VMM_EVENT_RESUMED */
+	VMM_REQUEST_STOP,   /* end the machine at once */
+};
+
+struct vmm_request {
+	uint32_t type;
+	uint32_t port;
+};
+
+/* From the vmm to the monitor. Text is printable ASCII, NUL-terminated. */
+enum vmm_event_type {
+	VMM_EVENT_BOOTED = 1, /* the vCPUs run */
+	VMM_EVENT_PAUSED,
+	VMM_EVENT_RESUMED,
+	VMM_EVENT_PORT_CLOSED, /* the connection on `port` has ended, all its data delivered */
+	VMM_EVENT_ENDED,       /* the last event: why the machine ended (enum vmm_end, text) */
+};
+
+enum vmm_end {
+	VMM_END_RESET = 1,    /* the guest rebooted or powered off (the agent's normal end) */
+	VMM_END_PANIC,	      /* the guest kernel panicked (pvpanic port or triple fault) */
+	VMM_END_STOPPED,      /* VMM_REQUEST_STOP, or the control socket closed */
+	VMM_END_KVM,	      /* KVM could not go on: KVM_EXIT_INTERNAL_ERROR, FAIL_ENTRY */
+	VMM_END_ERROR,	      /* the vmm itself met an error; text says which */
+};
+
+struct vmm_event {
+	uint32_t type;
+	uint32_t port;
+	uint32_t end;
+	char text[500];
+};
+
+/*
+ * vmm_setup() - create the VM, load the kernel, make the devices: everything that needs calls which
+ * the jail forbids later. vmm_run() - start the vCPUs and serve until the machine ends; the reason
+ * goes to the monitor as VMM_EVENT_ENDED.
+ *
+ * vmm_setup() returns a machine, or NULL with err set (the message is for the user: it says where
+ * the kernel image is broken, or what KVM refused). vmm_run() returns 0, or -1 with err set.
+ */
+struct vmm;
+struct vmm *vmm_setup(const struct vmm_config *config, struct err *err);
+int vmm_run(struct vmm *vmm, struct err *err);
