@@ -9,15 +9,24 @@
 
 #define ERR_TEXT_MAX 1024
 
+/* Failures that a caller tells apart by more than an errno; never mixed up with one. */
+enum err_special {
+	ERR_PROGRAM_NOT_FOUND = 0x10000, /* the user's program: a shell would say 127 */
+	ERR_PROGRAM_DENIED,		 /* it is there and cannot be executed: 126 */
+	ERR_NO_CONTAINER,		 /* no container of that id */
+	ERR_NOT_RUNNING,		 /* the container's state does not allow it */
+};
+
 struct err {
-	int code; /* an errno value, 0 where none fits */
+	int code; /* an errno value, an enum err_special, 0 where neither fits */
 	char text[ERR_TEXT_MAX];
 };
 
 /*
  * err_set() - say that something failed, where it failed.
  * @err: filled in; what it held before is lost. NULL: the message is dropped.
- * @code: errno of the failure; its description is put after the text. 0: no description.
+ * @code: errno of the failure; its description is put after the text. 0, or an enum err_special:
+ *        no description, the text says it all.
  * @fmt: what was being done, on what, in the imperative: "open %s".
  *
  * Always returns -1, so that callers can `return err_set(...)`.

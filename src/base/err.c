@@ -19,7 +19,7 @@ int err_set(struct err *err, int code, const char *fmt, ...)
 	n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	va_end(ap);
 	used = n < 0 ? 0 : (size_t)n;
-	if (code && used < sizeof(err->text))
+	if (code > 0 && code < ERR_PROGRAM_NOT_FOUND && used < sizeof(err->text))
 		snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(code));
 	return -1;
 }
