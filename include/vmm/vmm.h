@@ -12,16 +12,16 @@
 #include <stdint.h>
 
 struct vmm_config {
-	int kvm_fd;	       /* /dev/kvm */
-	int memory_fd;	       /* memfd of memory_size bytes: guest RAM, shared with fsd */
-	uint64_t memory_size;  /* bytes, a multiple of 2 MiB */
-	unsigned int vcpus;    /* 1 to VMM_VCPUS_MAX */
-	int kernel_fd;	       /* vmlinux (ELF with PVH or 64-bit entry) or bzImage */
-	int initrd_fd;	       /* the agent's initramfs */
-	const char *cmdline;   /* the caller's part; the VMM appends its devices */
-	int control_fd;	       /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
-	int fs_fd;	       /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
-	int serial_fd;	       /* where the serial console's output goes; -1: no console at all */
+	int kvm_fd;	      /* /dev/kvm */
+	int memory_fd;	      /* memfd of memory_size bytes: guest RAM, shared with fsd */
+	uint64_t memory_size; /* bytes, a multiple of 2 MiB */
+	unsigned int vcpus;   /* 1 to VMM_VCPUS_MAX */
+	int kernel_fd;	      /* vmlinux (ELF with PVH or 64-bit entry) or bzImage */
+	int initrd_fd;	      /* the agent's initramfs */
+	const char *cmdline;  /* the caller's part; the VMM appends its devices */
+	int control_fd;	      /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
+	int fs_fd;	      /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
+	int serial_fd;	      /* where the serial console's output goes; -1: no console at all */
 };
 
 #define VMM_VCPUS_MAX 32
@@ -30,7 +30,7 @@ struct vmm_config {
  * Lists of host ports are the monitor's; the guest connects to these well-known ones first.
  * Every further stream has a port that the monitor chose and told the agent of.
  */
-#define VMM_PORT_CONTROL 1u /* ttrpc: the agent serves, the monitor asks */
+#define VMM_PORT_CONTROL 1u  /* ttrpc: the agent serves, the monitor asks */
 #define VMM_PORT_FIRST	 16u /* the first port for streams */
 
 /* From the monitor to the vmm, with descriptors where said. */
@@ -47,9 +47,18 @@ enum vmm_request_type {
 	VMM_REQUEST_STOP,   /* end the machine at once */
 };
 
+/* What a stream's descriptor is; the vmm cannot ask, its filter has no such calls. */
+enum vmm_port_flags {
+	VMM_PORT_READ = 1 << 0,	    /* its bytes go to the guest */
+	VMM_PORT_WRITE = 1 << 1,    /* the guest's bytes go to it */
+	VMM_PORT_SOCKET = 1 << 2,   /* a socket: used with MSG_DONTWAIT, shut down by halves */
+	VMM_PORT_BLOCKING = 1 << 3, /* O_NONBLOCK is not set (and it is no socket) */
+};
+
 struct vmm_request {
 	uint32_t type;
 	uint32_t port;
+	uint32_t flags; /* VMM_REQUEST_PORT_ADD: enum vmm_port_flags */
 };
 
 /* From the vmm to the monitor. Text is printable ASCII, NUL-terminated. */
@@ -62,11 +71,11 @@ enum vmm_event_type {
 };
 
 enum vmm_end {
-	VMM_END_RESET = 1,    /* the guest rebooted or powered off (the agent's normal end) */
-	VMM_END_PANIC,	      /* the guest kernel panicked (pvpanic port or triple fault) */
-	VMM_END_STOPPED,      /* VMM_REQUEST_STOP, or the control socket closed */
-	VMM_END_KVM,	      /* KVM could not go on: KVM_EXIT_INTERNAL_ERROR, FAIL_ENTRY */
-	VMM_END_ERROR,	      /* the vmm itself met an error; text says which */
+	VMM_END_RESET = 1, /* the guest rebooted or powered off (the agent's normal end) */
+	VMM_END_PANIC,	   /* the guest kernel panicked (pvpanic port or triple fault) */
+	VMM_END_STOPPED,   /* VMM_REQUEST_STOP, or the control socket closed */
+	VMM_END_KVM,	   /* KVM could not go on: KVM_EXIT_INTERNAL_ERROR, FAIL_ENTRY */
+	VMM_END_ERROR,	   /* the vmm itself met an error; text says which */
 };
 
 struct vmm_event {
