@@ -30,10 +30,14 @@ struct guest_memory {
 };
 
 /*
- * guest_memory_map() - map a memfd of size bytes as guest RAM, shared.
+ * guest_memory_map() - map a memfd of size bytes as guest RAM, shared. Pages that nobody has
+ * written take no memory; the descriptor stays the caller's and may be closed.
  * Returns 0, or -1 with err set.
  */
 int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err);
+
+/* guest_memory_unmap() - nothing may use the memory any more. */
+void guest_memory_unmap(struct guest_memory *memory);
 
 /*
  * guest_range() - the host address of [gpa, gpa + size).

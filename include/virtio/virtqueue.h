@@ -25,9 +25,9 @@ struct virtqueue_state {
 
 struct virtqueue {
 	struct virtqueue_state state;
+	/* set by virtqueue_activate(); the rings are NULL while inactive */
 	const struct guest_memory *memory;
-	bool event_idx;
-	/* cached at virtqueue_activate(); NULL while inactive */
+	bool event_idx, indirect;
 	struct vring_desc *desc_ring;
 	struct vring_avail *avail_ring;
 	struct vring_used *used_ring;
@@ -53,14 +53,23 @@ struct chain {
 int virtqueue_activate(struct virtqueue *queue, const struct guest_memory *memory,
 		       uint64_t features, struct err *err);
 
+/* virtqueue_deactivate() - touch the rings no more: pop finds nothing, push does nothing. */
+void virtqueue_deactivate(struct virtqueue *queue);
+
 /*
  * virtqueue_pop() - take the next request.
  * Returns 1; 0 where there is none (and, with EVENT_IDX, kicks have been asked for and the ring
- * looked at again); -1 with err set where the ring is broken.
+ * looked at again); -1 with err set where the ring is broken: serve it no more until a reset.
  */
 int virtqueue_pop(struct virtqueue *queue, struct chain *chain, struct err *err);
 
-/* virtqueue_push() - give a request back, `written` bytes of its writable part filled. */
+/* virtqueue_unpop() - put the request just popped back: the next pop takes it again. */
+void virtqueue_unpop(struct virtqueue *queue);
+
+/*
+ * virtqueue_push() - give a request back, `written` bytes of its writable part filled. Requests
+ * may come back in any order. Does nothing on an inactive queue.
+ */
 void virtqueue_push(struct virtqueue *queue, uint16_t head, uint32_t written);
 
 /*
@@ -74,3 +83,11 @@ size_t chain_read(struct chain *chain, void *buffer, size_t size);
 /* chain_write() - copy bytes to the writable part, behind those written so far. Returns how many
  * fitted. */
 size_t chain_write(struct chain *chain, const void *buffer, size_t size);
+
+/*
+ * chain_rest_readable(), chain_rest_writable() - what chain_read() or chain_write() has not reached
+ * yet, for readv(2) and writev(2). out has room for VIRTQUEUE_SIZE_MAX entries, which is less than
+ * IOV_MAX. Returns how many there are.
+ */
+size_t chain_rest_readable(const struct chain *chain, struct iovec *out);
+size_t chain_rest_writable(const struct chain *chain, struct iovec *out);
