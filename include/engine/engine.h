@@ -37,7 +37,7 @@ struct container {
 /* How a container is made. */
 struct create_options {
 	int preserve_fds;	    /* descriptors 3 .. 2+N also reach the workload */
-	const char *console_socket; /* Unix socket that gets the terminal's master; NULL: none */
+	int console_socket;	    /* connected Unix socket for the terminal's master; -1: none */
 	int no_pivot;
 	int no_new_keyring;
 	int debug;
