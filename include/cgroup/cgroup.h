@@ -21,42 +21,62 @@ enum cgroup_layout { CGROUP_NONE, CGROUP_V1, CGROUP_HYBRID, CGROUP_V2 };
 enum cgroup_layout cgroup_layout(void);
 
 /*
- * cgroup_resolve() - the path for a container: config's cgroupsPath (absolute: from the root;
- * relative: below the caller's own cgroup), or "/moat/ID" below it where there is none.
+ * cgroup_resolve() - the path for a container.
  *
+ * @config: may be NULL.
+ *
+ * From its cgroupsPath: an absolute one starts at the root of each hierarchy, a relative one
+ * beside the caller's own cgroup (in its parent: a v2 cgroup that has processes, and the caller's
+ * has one, cannot pass controllers on to those below it). Without one: "moat/ID", relative.
  * Returns a string that the caller frees, or NULL with err set.
  */
-char *cgroup_resolve(const struct oci_linux *linux, const char *id, struct err *err);
+char *cgroup_resolve(const struct oci_linux *config, const char *id, struct err *err);
 
 /*
- * cgroup_create() - make the cgroup in every hierarchy in use and set its limits.
+ * cgroup_create() - make the cgroup in every hierarchy and set its limits.
  * @resources: may be NULL.
  *
- * A cgroup that exists and has processes in it is an error. Returns 0, or -1 with err set and
- * nothing left.
+ * A cgroup that exists and has processes in it is an error, as is any limit that this machine
+ * cannot keep. Returns 0, or -1 with err set and the cgroup gone again.
  */
 int cgroup_create(const char *path, const struct oci_linux_resources *resources, struct err *err);
 
 /* cgroup_update() - set the limits that resources names, leaving the others. 0, or -1. */
 int cgroup_update(const char *path, const struct oci_linux_resources *resources, struct err *err);
 
-/* cgroup_enter() - move a process into the cgroup, in every hierarchy. 0, or -1 with err set. */
+/*
+ * cgroup_enter() - move a process into the cgroup, in every hierarchy.
+ * @pid: 0 for the caller, which must have one thread only. That is the quick way: moving another
+ *       process makes the kernel wait for all CPUs, some ten milliseconds. A child made with
+ *       CLONE_INTO_CGROUP calls this for the v1 hierarchies; on v2 it finds nothing left to do.
+ *
+ * To be done before unshare(CLONE_NEWCGROUP): a cgroup namespace begins where its maker is then.
+ * Returns 0, or -1 with err set.
+ */
 int cgroup_enter(const char *path, pid_t pid, struct err *err);
 
 /*
- * cgroup_open() - the v2 directory, for clone3(2)'s CLONE_INTO_CGROUP.
- * Returns an O_PATH descriptor, or -1 where there is no v2 hierarchy in use (errno ENOENT).
+ * cgroup_open() - the directory in the v2 hierarchy (on a hybrid host the one without controllers,
+ * by which processes are kept track of), for clone3(2)'s CLONE_INTO_CGROUP.
+ * Returns an O_PATH descriptor, or -1 with errno set: ENOENT where there is no v2 hierarchy.
  */
 int cgroup_open(const char *path);
 
-/* cgroup_signal() - send a signal to every process in it and below; freezer-safe. 0, or -1. */
+/*
+ * cgroup_signal() - send a signal to every process in it and below. Frozen ones get it when they
+ * are thawed; SIGKILL ends them at once. 0 (also where there is no process), or -1 with err set.
+ */
 int cgroup_signal(const char *path, int signal, struct err *err);
 
-/* cgroup_freeze() - stop or resume every process in it; waits until it is so. 0, or -1. */
+/*
+ * cgroup_freeze() - stop or resume every process in it, and wait until it is so.
+ * What does not stop in some seconds is resumed, and an error. Returns 0, or -1 with err set.
+ */
 int cgroup_freeze(const char *path, bool frozen, struct err *err);
 
 /*
  * cgroup_remove() - kill what is left in it and remove it, with what lies below.
- * Waits a bounded time for processes to end. Already gone is no error. 0, or -1 with err set.
+ * Waits some seconds for processes to end; the error names one that does not. Already gone is no
+ * error. Returns 0, or -1 with err set.
  */
 int cgroup_remove(const char *path, struct err *err);

@@ -49,11 +49,7 @@ void seccomp_filter_free(struct seccomp_filter *filter);
  */
 int seccomp_filter_load(const struct seccomp_filter *filter, int *listener, struct err *err);
 
-/* What config.json may say here; each ends with NULL. */
-extern const char *const seccomp_action_names[];
-extern const char *const seccomp_operator_names[];
-extern const char *const seccomp_architecture_names[];
-extern const char *const seccomp_flag_names[];
-
-/* seccomp_flag_supported() - whether the running kernel takes a flag out of seccomp_flag_names. */
+/*
+ * seccomp_flag_supported() - whether the running kernel takes a flag out of oci_seccomp_flags.
+ */
 bool seccomp_flag_supported(const char *name);
