@@ -29,6 +29,7 @@ struct device;
  */
 struct device *vsock_new(struct loop *loop, void (*closed)(void *data, uint32_t port), void *data,
 			 struct err *err);
+void vsock_free(struct device *device);
 
 /*
  * vsock_port_add() - let the guest connect to a port, once.
