@@ -80,3 +80,9 @@ void json_end_object(struct json_writer *writer);
  * @length: where to put the number of bytes; may be NULL.
  */
 char *json_writer_finish(struct json_writer *writer, size_t *length);
+
+/*
+ * json_indent() - a text that is known to be JSON, laid out for people: two spaces a level.
+ * Returns a string that the caller frees.
+ */
+char *json_indent(const char *text);

@@ -24,11 +24,11 @@ struct container {
 	const char *id;
 	const char *bundle; /* absolute path of the bundle directory */
 	enum isolation isolation;
-	const struct oci_config *config;	/* as it was at create */
-	const struct moat_settings *settings;	/* never NULL: defaults where there is no file */
-	const char *state_path;			/* /run/moat/ID, absolute */
-	int state_fd;				/* the same directory, O_PATH or O_RDONLY */
-	const char *cgroup_path;		/* as cgroup_resolve() gave it; NULL: no cgroup */
+	const struct oci_config *config;      /* as it was at create */
+	const struct moat_settings *settings; /* never NULL: defaults where there is no file */
+	const char *state_path;		      /* /run/moat/ID, absolute */
+	int state_fd;			      /* the same directory, O_PATH or O_RDONLY */
+	const char *cgroup_path;	      /* as cgroup_resolve() gave it; NULL: no cgroup */
 	bool systemd_cgroup;
 	pid_t pid;	     /* what the engine (podman, containerd) sees; 0: none yet */
 	uint64_t start_time; /* of pid: proc_start_time() */
@@ -36,8 +36,8 @@ struct container {
 
 /* How a container is made. */
 struct create_options {
-	int preserve_fds;	    /* descriptors 3 .. 2+N also reach the workload */
-	int console_socket;	    /* connected Unix socket for the terminal's master; -1: none */
+	int preserve_fds;   /* descriptors 3 .. 2+N also reach the workload */
+	int console_socket; /* connected Unix socket for the terminal's master; -1: none */
 	int no_pivot;
 	int no_new_keyring;
 	int debug;

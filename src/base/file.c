@@ -43,7 +43,8 @@ int file_replace(int dirfd, const char *path, const void *data, size_t size, mod
 		 struct err *err)
 {
 	_cleanup_free_ char *temporary = xasprintf("%s.%d.tmp", path, (int)getpid());
-	_cleanup_fd_ int fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	_cleanup_fd_ int fd =
+		openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 
 	if (fd < 0)
 		return err_set(err, errno, "create %s", temporary);

@@ -120,3 +120,47 @@ char *json_writer_finish(struct json_writer *writer, size_t *length)
 	free(writer);
 	return text;
 }
+
+static void put_tree(struct json_writer *writer, const struct json *json)
+{
+	bool object = json->kind == JSON_OBJECT;
+
+	switch (json->kind) {
+	case JSON_NULL:
+		json_put_null(writer);
+		break;
+	case JSON_BOOL:
+		json_put_bool(writer, json->boolean);
+		break;
+	case JSON_NUMBER:
+		yajl_gen_number(writer->gen, json->text, strlen(json->text));
+		break;
+	case JSON_STRING:
+		json_put_string(writer, json->text);
+		break;
+	case JSON_ARRAY:
+	case JSON_OBJECT:
+		(object ? json_begin_object : json_begin_array)(writer);
+		for (const struct json *child = json->first; child; child = child->next) {
+			if (object)
+				json_put_string(writer, child->name);
+			put_tree(writer, child);
+		}
+		(object ? json_end_object : json_end_array)(writer);
+		break;
+	}
+}
+
+char *json_indent(const char *text)
+{
+	struct err err;
+	struct json_document *document = json_parse(text, strlen(text), "JSON", 0, &err);
+	struct json_writer *writer;
+
+	if (!document) /* longer than a document may be: as it is */
+		return xstrdup(text);
+	writer = json_writer_new("  ");
+	put_tree(writer, json_root(document));
+	json_free(document);
+	return json_writer_finish(writer, NULL);
+}

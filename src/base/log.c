@@ -85,8 +85,8 @@ void log_line(enum log_level level, const char *fmt, ...)
 			     "{\"level\":\"%s\",\"msg\":\"%s\",\"time\":\"%s.%09ldZ\"}\n",
 			     level_names[level], safe, stamp, now.tv_nsec);
 	else if (sink.fd >= 0)
-		n = snprintf(line, sizeof(line), "%s.%03ldZ %s: %s\n", stamp,
-			     now.tv_nsec / 1000000, level_names[level], safe);
+		n = snprintf(line, sizeof(line), "%s.%03ldZ %s: %s\n", stamp, now.tv_nsec / 1000000,
+			     level_names[level], safe);
 	else
 		n = snprintf(line, sizeof(line), "moat: %s%s%s\n",
 			     level == LOG_LEVEL_ERROR ? "" : level_names[level],

@@ -54,12 +54,12 @@ static int open_or_make(int rootfd, const char *prefix, bool directory, mode_t m
 			return err_set(err, errno, "make directory %s in the root file system",
 				       prefix);
 	} else {
-		made = openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, mode);
+		made = openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY,
+			      mode);
 		if (made < 0 && errno != EEXIST)
 			return err_set(err, errno, "make file %s in the root file system", prefix);
 	}
-	return path_open_in_root(dir, name,
-				 O_PATH | O_NOFOLLOW | (directory ? O_DIRECTORY : 0), 0,
+	return path_open_in_root(dir, name, O_PATH | O_NOFOLLOW | (directory ? O_DIRECTORY : 0), 0,
 				 RESOLVE_NO_SYMLINKS, err);
 }
 

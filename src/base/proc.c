@@ -111,7 +111,8 @@ int signal_parse(const char *text, struct err *err)
 	}
 	r = realtime_parse(name);
 	if (r < 0)
-		return err_set(err, 0, "unknown signal '%.64s': give a name such as TERM, or a number",
+		return err_set(err, 0,
+			       "unknown signal '%.64s': give a name such as TERM, or a number",
 			       text);
 	return r;
 }

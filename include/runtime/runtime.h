@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The lifecycle of containers (runtime-spec, "Runtime and Lifecycle"), the same at every isolation
+ * level. What a container is between two commands lies in its state directory.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "engine/engine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RUNTIME_OCI_VERSION "1.3.0"
+#define RUNTIME_ID_MAX	    128
+#define RUNTIME_CONFIG_MAX  (16u << 20) /* bytes of a config.json */
+
+struct moat_record;
+struct oci_config;
+
+struct runtime_options {
+	const char *root;	    /* NULL: the default */
+	const char *program;	    /* argv[0]: its name may choose the level */
+	const char *isolation;	    /* NULL: not given */
+	const char *settings_path;  /* NULL: the default, which may be missing */
+	const char *cgroup_manager; /* NULL, "cgroupfs", "systemd", "disabled" */
+};
+
+struct runtime {
+	char *root; /* absolute; may not exist yet */
+	struct moat_settings *settings;
+	enum isolation isolation; /* the level asked for; an annotation may raise it */
+	bool no_cgroup;
+};
+
+/*
+ * runtime_open() - find out what the options, the name of the program and the operator's file ask
+ * for. Creates nothing. Returns 0, or -1 with err set.
+ */
+int runtime_open(struct runtime *runtime, const struct runtime_options *options, struct err *err);
+void runtime_close(struct runtime *runtime);
+
+enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
+
+const char *status_name(enum status status);
+
+/* A container whose state directory is open. */
+struct instance {
+	struct container container; /* as engines see it */
+	struct moat_record *record; /* what state.json holds */
+	struct oci_config *config;  /* only where instance_create() or instance_config() read it */
+	const struct engine_ops *engine;
+	const struct runtime *runtime;
+	char *state_path;
+	int state_fd, lock_fd;
+};
+
+/*
+ * instance_create() - make a container from a bundle, up to the user's program.
+ * @bundle: path of the bundle directory.
+ * @pid_file: where to write the pid; NULL: nowhere.
+ *
+ * Returns it, locked, with a child process container.pid of the caller; NULL with err set and
+ * nothing left behind.
+ */
+struct instance *instance_create(const struct runtime *runtime, const char *id, const char *bundle,
+				 const char *pid_file, const struct create_options *options,
+				 struct err *err);
+
+/*
+ * instance_load() - open an existing container.
+ * @lock: take its lock, for a command that changes it; waits a bounded time for another command.
+ *
+ * Returns it, or NULL with err set (ERR_NO_CONTAINER). One whose creation was cut short loads, too:
+ * as stopped, so that it can be deleted.
+ */
+struct instance *instance_load(const struct runtime *runtime, const char *id, bool lock,
+			       struct err *err);
+void instance_free(struct instance *instance);
+DEFINE_CLEANUP(struct instance, instance_free)
+
+/* instance_config() - config.json as it was at create, read at the first call. 0, or -1. */
+int instance_config(struct instance *instance, struct err *err);
+
+enum status instance_status(const struct instance *instance);
+
+/* instance_start() - run the user's program. Needs the lock. 0, or -1 (ERR_NOT_RUNNING, …). */
+int instance_start(struct instance *instance, struct err *err);
+
+/* instance_kill() - send a signal. 0, or -1 (ERR_NOT_RUNNING where the container has ended). */
+int instance_kill(struct instance *instance, int signal, bool all, struct err *err);
+
+/*
+ * instance_delete() - release everything and forget the container. Needs the lock.
+ * @force: also where it runs: it is killed first.
+ */
+int instance_delete(struct instance *instance, bool force, struct err *err);
+
+/*
+ * instance_state() - the state as the specification's "State" has it, for `state` and hooks: JSON
+ * in a string that the caller frees.
+ */
+char *instance_state(const struct instance *instance);
+
+/*
+ * runtime_list() - the ids of all containers, sorted.
+ * Returns an array of strings ended by NULL, all to be freed with strings_free(); NULL with err
+ * set.
+ */
+char **runtime_list(const struct runtime *runtime, struct err *err);
+void strings_free(char **strings);
+DEFINE_CLEANUP(char *, strings_free)
+
+/* features_json() - what this moat can do (runtime-spec, "Features Structure"). To be freed. */
+char *features_json(void);
+
+/*
+ * spec_json() - an example config.json that runs a shell. To be freed.
+ * @rootless: for an ordinary user: a user namespace with the caller's ids.
+ */
+char *spec_json(bool rootless);

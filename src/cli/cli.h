@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The command line: a command is a table of options and a function. The tables are also what
+ * --help, the man pages and the shell completion are made from.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "runtime/runtime.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_kind {
+	OPTION_FLAG,   /* bool * */
+	OPTION_STRING, /* const char ** */
+	OPTION_NUMBER, /* int *, zero or more */
+};
+
+/* One option. A table ends with an entry without a name. */
+struct cli_option {
+	const char *name; /* without the dashes */
+	char short_name;  /* 0: none */
+	enum option_kind kind;
+	void *target;	      /* see enum option_kind */
+	const char *argument; /* what --help calls the value; NULL for flags */
+	const char *help;     /* a phrase without a full stop */
+};
+
+struct cli_command {
+	const char *name;
+	const char *arguments; /* as --help shows them: "ID [SIGNAL]" */
+	const char *summary;   /* a phrase without a full stop */
+	const char *details;   /* sentences for --help; NULL: none */
+	const struct cli_option *options;
+	int arguments_min, arguments_max;
+	bool options_first; /* options end at the first argument (a command line follows) */
+	/*
+	 * What the command does. Returns the exit status of moat; -1 with err set: main() reports
+	 * it and exits with the status that belongs to the code.
+	 */
+	int (*run)(struct runtime *runtime, int argc, char **argv, struct err *err);
+};
+
+/* The global options that commands look at. */
+struct cli_globals {
+	bool debug;
+	const char *root;
+	const char *log_path;
+	const char *log_format;
+	const char *isolation;
+	const char *config_path;
+	const char *cgroup_manager;
+	const char *rootless;
+	bool systemd_cgroup;
+};
+
+extern struct cli_globals globals;
+extern const struct cli_command *const commands[]; /* NULL at the end */
+extern const struct cli_option global_options[];
+
+/*
+ * cli_parse() - parse the options of a table from argv[1] on.
+ * @options_first: stop at the first argument that is no option.
+ * @help: set where -h or --help was among them.
+ *
+ * Returns the index of the first argument, options having been moved before the arguments; -1 with
+ * err set where an option is unknown, or its value missing or wrong.
+ */
+int cli_parse(const struct cli_option *options, bool options_first, int argc, char **argv,
+	      bool *help, struct err *err);
+
+void cli_help(const struct cli_command *command);
+void cli_help_all(void);
+
+/* cli_json_string() - a quoted, escaped JSON string to stdout. */
+void cli_json_string(const char *s);
+
+extern const struct cli_command create_command, delete_command, doctor_command, features_command,
+	kill_command, list_command, run_command, spec_command, start_command, state_command;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* moat kill: send a signal to a container. */
+#include "cli/cli.h"
+
+#include "base/proc.h"
+
+static bool all;
+
+static const struct cli_option options[] = {
+	{ "all", 'a', OPTION_FLAG, &all, NULL, "signal every process in the container" },
+	{ 0 },
+};
+
+static int kill_container(struct runtime *runtime, int argc, char **argv, struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+	int signal = signal_parse(argc > 1 ? argv[1] : "TERM", err);
+
+	if (signal < 0)
+		return -1;
+	instance = instance_load(runtime, argv[0], false, err);
+	return instance ? instance_kill(instance, signal, all, err) : -1;
+}
+
+const struct cli_command kill_command = {
+	.name = "kill",
+	.arguments = "ID [SIGNAL]",
+	.summary = "send a signal, TERM if none is named, to a container's first process",
+	.details = "SIGNAL is a name such as TERM, SIGTERM or RTMIN+3, or a number.",
+	.options = options,
+	.arguments_min = 1,
+	.arguments_max = 2,
+	.run = kill_container,
+};

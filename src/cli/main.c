@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* moat: global options, the choice of the command, and how its end is reported. */
+#include "cli/cli.h"
+
+#include "base/log.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct cli_globals globals = { .log_format = "text" };
+
+static bool want_version;
+
+const struct cli_option global_options[] = {
+	{ "root", 0, OPTION_STRING, &globals.root, "DIR",
+	  "where containers' state is kept (/run/moat; else $XDG_RUNTIME_DIR/moat)" },
+	{ "isolation", 0, OPTION_STRING, &globals.isolation, "LEVEL",
+	  "vm (default), sandbox or plain" },
+	{ "log", 0, OPTION_STRING, &globals.log_path, "FILE", "append log lines to FILE" },
+	{ "log-format", 0, OPTION_STRING, &globals.log_format, "FORMAT", "text or json" },
+	{ "debug", 0, OPTION_FLAG, &globals.debug, NULL, "log more; a guest's console too" },
+	{ "config", 0, OPTION_STRING, &globals.config_path, "FILE",
+	  "the operator's file (/etc/moat/moat.json)" },
+	{ "systemd-cgroup", 0, OPTION_FLAG, &globals.systemd_cgroup, NULL,
+	  "let systemd manage cgroups" },
+	{ "cgroup-manager", 0, OPTION_STRING, &globals.cgroup_manager, "NAME",
+	  "cgroupfs, systemd or disabled" },
+	{ "rootless", 0, OPTION_STRING, &globals.rootless, "WHEN",
+	  "true, false or auto; accepted for engines: moat looks for itself" },
+	{ "version", 'v', OPTION_FLAG, &want_version, NULL, "show the version" },
+	{ 0 },
+};
+
+const struct cli_command *const commands[] = {
+	&run_command,	 &create_command, &start_command, &state_command,    &kill_command,
+	&delete_command, &list_command,	  &spec_command,  &features_command, NULL,
+};
+
+/* The status that a shell, or an engine, expects with an error. */
+static int exit_status(const struct err *err)
+{
+	switch (err->code) {
+	case ERR_PROGRAM_NOT_FOUND:
+		return 127;
+	case ERR_PROGRAM_DENIED:
+		return 126;
+	default:
+		return 1;
+	}
+}
+
+static int report(const struct err *err)
+{
+	log_error("%s", err->text);
+	if (globals.log_path) /* engines read the log, people what is on the terminal */
+		dprintf(STDERR_FILENO, "moat: %s\n", err->text);
+	return exit_status(err);
+}
+
+static int print_version(void)
+{
+	printf("moat version %s\nspec: %s\n", MOAT_VERSION, RUNTIME_OCI_VERSION);
+	return 0;
+}
+
+static const struct cli_command *find_command(const char *name, struct err *err)
+{
+	for (size_t i = 0; commands[i]; i++)
+		if (str_eq(commands[i]->name, name))
+			return commands[i];
+	err_set(err, 0, "unknown command '%.64s': moat --help lists the commands", name);
+	return NULL;
+}
+
+static int open_log(struct err *err)
+{
+	bool json = str_eq(globals.log_format, "json");
+
+	if (!json && !str_eq(globals.log_format, "text"))
+		return err_set(err, 0, "--log-format: expected text or json, found '%.64s'",
+			       globals.log_format);
+	return log_open(globals.log_path, json && globals.log_path, globals.debug, err);
+}
+
+static int run_command_line(const struct cli_command *command, const char *program, int argc,
+			    char **argv, struct err *err)
+{
+	_cleanup_(runtime_close) struct runtime runtime = { 0 };
+	struct runtime_options options = {
+		.root = globals.root,
+		.program = program,
+		.isolation = globals.isolation,
+		.settings_path = globals.config_path,
+		.cgroup_manager = globals.systemd_cgroup ? "systemd" : globals.cgroup_manager,
+	};
+	bool help;
+	int first = cli_parse(command->options, command->options_first, argc, argv, &help, err);
+
+	if (first < 0)
+		return err_hint(err, "see moat %s --help", command->name);
+	if (help)
+		return cli_help(command), 0;
+	argc -= first;
+	argv += first;
+	if (argc < command->arguments_min || argc > command->arguments_max)
+		return err_set(err, 0, "%s: expected %s%s%s; see moat %s --help", command->name,
+			       *command->arguments ? "the arguments " : "no arguments",
+			       command->arguments,
+			       argc < command->arguments_min ? "" : ", found more", command->name);
+	if (runtime_open(&runtime, &options, err) < 0)
+		return -1;
+	return command->run(&runtime, argc, argv, err);
+}
+
+int main(int argc, char **argv)
+{
+	const struct cli_command *command;
+	struct err err = { 0 };
+	bool help;
+	int first, r;
+
+	first = cli_parse(global_options, true, argc, argv, &help, &err);
+	if (first < 0) {
+		err_hint(&err, "see moat --help");
+		return report(&err);
+	}
+	if (help)
+		return cli_help_all(), 0;
+	if (want_version)
+		return print_version();
+	if (open_log(&err) < 0)
+		return report(&err);
+	if (first == argc) {
+		cli_help_all();
+		return 1;
+	}
+	command = find_command(argv[first], &err);
+	if (!command)
+		return report(&err);
+	r = run_command_line(command, argv[0], argc - first, argv + first, &err);
+	return r < 0 ? report(&err) : r;
+}

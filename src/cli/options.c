@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Options: tables to getopt_long(3) and to --help. */
+#include "cli/cli.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define OPTIONS_MAX 64
+#define LONG_ONLY   0x100 /* getopt's value of option i is LONG_ONLY + i */
+
+static const struct option help_option = { "help", no_argument, NULL, 'h' };
+
+static int option_set(const struct cli_option *option, const char *value, struct err *err)
+{
+	uint64_t number;
+
+	switch (option->kind) {
+	case OPTION_FLAG:
+		*(bool *)option->target = true;
+		break;
+	case OPTION_STRING:
+		*(const char **)option->target = value;
+		break;
+	case OPTION_NUMBER:
+		if (str_to_u64(value, INT_MAX, &number) < 0)
+			return err_set(err, 0, "--%s: expected a number, found '%.64s'",
+				       option->name, value);
+		*(int *)option->target = (int)number;
+		break;
+	}
+	return 0;
+}
+
+/* What getopt_long() refused, as its "?" and ":" tell it. */
+static int option_refused(int result, char **argv, struct err *err)
+{
+	const char *word = argv[optind - 1];
+
+	if (result == ':')
+		return err_set(err, 0, "option %s needs a value", word);
+	if (optopt && optopt < LONG_ONLY && word[1] != '-')
+		return err_set(err, 0, "unknown option -%c", optopt);
+	if (optopt)
+		return err_set(err, 0, "option %.64s takes no value", word);
+	return err_set(err, 0, "unknown option %.64s", word);
+}
+
+int cli_parse(const struct cli_option *options, bool options_first, int argc, char **argv,
+	      bool *help, struct err *err)
+{
+	struct option longs[OPTIONS_MAX + 2] = { help_option };
+	char shorts[2 * OPTIONS_MAX + 8] = "";
+	size_t used = 0;
+	int result;
+
+	used += (size_t)snprintf(shorts, sizeof(shorts), "%s:h", options_first ? "+" : "");
+	for (size_t i = 0; options && options[i].name && i < OPTIONS_MAX; i++) {
+		bool value = options[i].kind != OPTION_FLAG;
+
+		longs[i + 1] =
+			(struct option){ options[i].name, value ? required_argument : no_argument,
+					 NULL, LONG_ONLY + (int)i };
+		if (options[i].short_name)
+			used += (size_t)snprintf(shorts + used, sizeof(shorts) - used, "%c%s",
+						 options[i].short_name, value ? ":" : "");
+	}
+	optind = 0; /* glibc: start anew, also with another optstring */
+	opterr = 0;
+	*help = false;
+	while ((result = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		const struct cli_option *option = NULL;
+
+		if (result == '?' || result == ':')
+			return option_refused(result, argv, err);
+		if (result == 'h') {
+			*help = true;
+			continue;
+		}
+		if (result >= LONG_ONLY)
+			option = &options[result - LONG_ONLY];
+		for (size_t i = 0; !option; i++)
+			if (options[i].short_name == result)
+				option = &options[i];
+		if (option_set(option, optarg, err) < 0)
+			return -1;
+	}
+	return optind;
+}
+
+static void help_options(const struct cli_option *options)
+{
+	for (; options && options->name; options++) {
+		char left[80], name[8] = "    ";
+
+		if (options->short_name)
+			snprintf(name, sizeof(name), "-%c, ", options->short_name);
+		snprintf(left, sizeof(left), "%s--%s%s%s", name, options->name,
+			 options->argument ? " " : "", options->argument ? options->argument : "");
+		printf("  %-32s %s\n", left, options->help);
+	}
+	printf("  %-32s %s\n", "-h, --help", "show this help");
+}
+
+void cli_help(const struct cli_command *command)
+{
+	printf("Usage: moat [GLOBAL OPTIONS] %s [OPTIONS]%s%s\n\n%c%s.\n", command->name,
+	       *command->arguments ? " " : "", command->arguments, command->summary[0] - 'a' + 'A',
+	       command->summary + 1);
+	if (command->details)
+		printf("\n%s\n", command->details);
+	printf("\nOptions:\n");
+	help_options(command->options);
+	printf("\nGlobal options: see moat --help\n");
+}
+
+void cli_help_all(void)
+{
+	printf("Usage: moat [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+	       "Runs OCI containers, each in a KVM virtual machine of its own or in namespaces.\n\n"
+	       "Commands:\n");
+	for (size_t i = 0; commands[i]; i++)
+		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	printf("\nGlobal options:\n");
+	help_options(global_options);
+	printf("\nmoat COMMAND --help tells more of a command.\n");
+}

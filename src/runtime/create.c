@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Making a container: from a bundle to a state directory and a process that waits for start. */
+#include "runtime/private.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+#include "oci/config.h"
+#include "oci/record.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* Reads the bundle's config and keeps a copy: later changes to the file change nothing. */
+static int read_bundle(struct instance *instance, const char *bundle, char **text, size_t *size,
+		       struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("%s/config.json", bundle);
+
+	*text = file_read(AT_FDCWD, path, RUNTIME_CONFIG_MAX, size, err);
+	if (!*text && err->code == ENOENT)
+		return err_hint(err, "give the bundle's directory with --bundle, or make a "
+				     "config.json with moat spec");
+	if (!*text)
+		return -1;
+	instance->config = oci_config_parse(*text, *size, path, err);
+	return instance->config ? 0 : -1;
+}
+
+static int check_bundle(struct instance *instance, const char *bundle, struct err *err)
+{
+	const struct oci_config *config = instance->config;
+	struct stat st;
+
+	if (!config->process)
+		return err_set(err, 0,
+			       "config.json: process: it is missing, so there is nothing to "
+			       "run");
+	instance->record->rootfs = config->root->path[0] == '/'
+					   ? xstrdup(config->root->path)
+					   : xasprintf("%s/%s", bundle, config->root->path);
+	if (stat(instance->record->rootfs, &st) < 0)
+		return err_set(err, errno, "find the root file system %s",
+			       instance->record->rootfs);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, ENOTDIR, "find the root file system %s",
+			       instance->record->rootfs);
+	return 0;
+}
+
+static struct oci_pair *copy_pairs(const struct oci_pair *pairs, size_t count)
+{
+	struct oci_pair *copy = xcalloc(count, sizeof(*copy));
+
+	for (size_t i = 0; i < count; i++) {
+		copy[i].key = xstrdup(pairs[i].key);
+		copy[i].value = xstrdup(pairs[i].value);
+	}
+	return copy;
+}
+
+static void fill_record(struct instance *instance, const char *bundle)
+{
+	struct moat_record *record = instance->record;
+	struct timespec now;
+	char stamp[40];
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+	record->id = xstrdup(instance->container.id);
+	record->isolation = xstrdup(isolation_name(instance->container.isolation));
+	record->bundle = xstrdup(bundle);
+	record->creating = true;
+	record->created = xasprintf("%s.%09ldZ", stamp, now.tv_nsec);
+	record->owner = geteuid();
+	record->annotations =
+		copy_pairs(instance->config->annotations, instance->config->n_annotations);
+	record->n_annotations = instance->config->n_annotations;
+}
+
+static int choose_cgroup(struct instance *instance, struct err *err)
+{
+	if (instance->runtime->no_cgroup || cgroup_layout() == CGROUP_NONE)
+		return 0;
+	instance->record->cgroup_path =
+		cgroup_resolve(instance->config->linux_, instance->container.id, err);
+	return instance->record->cgroup_path ? 0 : -1;
+}
+
+static int write_pid_file(const char *path, pid_t pid, struct err *err)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", (int)pid);
+
+	return file_replace(AT_FDCWD, path, text, (size_t)n, 0644, err);
+}
+
+/* From here on the id is ours, and destroying the instance undoes everything. */
+static int create_owned(struct instance *instance, const char *text, size_t size,
+			const char *pid_file, const struct create_options *options, struct err *err)
+{
+	struct container *container = &instance->container;
+
+	if (state_write(instance, err) < 0 ||
+	    file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
+		return -1;
+	if (instance->engine->create(container, options, err) < 0)
+		return -1;
+	instance->record->pid = container->pid;
+	if (proc_start_time(container->pid, &container->start_time, NULL) < 0)
+		return err_set(err, errno, "look at the container's process %d",
+			       (int)container->pid);
+	instance->record->start_time = container->start_time;
+	instance->record->creating = false;
+	if (state_write(instance, err) < 0)
+		return -1;
+	return pid_file ? write_pid_file(pid_file, container->pid, err) : 0;
+}
+
+static void undo(struct instance *instance)
+{
+	struct err err = { 0 };
+
+	if (instance_delete(instance, true, &err) < 0)
+		log_warning("clean up after the failed creation of %s: %s", instance->container.id,
+			    err.text);
+}
+
+struct instance *instance_create(const struct runtime *runtime, const char *id, const char *bundle,
+				 const char *pid_file, const struct create_options *options,
+				 struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+	_cleanup_free_ char *text = NULL, *path = NULL;
+	size_t size;
+
+	if (id_check(id, err) < 0)
+		return NULL;
+	path = realpath(bundle, NULL);
+	if (!path)
+		return err_set(err, errno, "find the bundle %s", bundle), NULL;
+	instance = instance_new(runtime, id);
+	instance->record = xcalloc(1, sizeof(*instance->record));
+	if (read_bundle(instance, path, &text, &size, err) < 0 ||
+	    check_bundle(instance, path, err) < 0 ||
+	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
+	    choose_cgroup(instance, err) < 0)
+		return NULL;
+	fill_record(instance, path);
+	if (state_create(runtime, instance, id, err) < 0) {
+		if (err->code != EEXIST && instance->state_fd >= 0)
+			state_remove(runtime, instance, NULL);
+		return NULL;
+	}
+	instance_connect(instance);
+	if (create_owned(instance, text, size, pid_file, options, err) < 0) {
+		undo(instance);
+		return NULL;
+	}
+	return steal(instance);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What `features` says: collected from the tables that the engines themselves use. */
+#include "runtime/runtime.h"
+
+#include "oci/config.h"
+#include "oci/runtime_features.h"
+#include "sandbox/seccomp.h"
+
+#include <string.h>
+
+static size_t count(const char *const *names)
+{
+	size_t n = 0;
+
+	while (names[n])
+		n++;
+	return n;
+}
+
+/* The flags that both the library's table and the running kernel know. The array is to be freed. */
+static char **supported_flags(size_t *n)
+{
+	char **flags = xcalloc(count(oci_seccomp_flags) + 1, sizeof(char *));
+
+	*n = 0;
+	for (size_t i = 0; oci_seccomp_flags[i]; i++)
+		if (seccomp_flag_supported(oci_seccomp_flags[i]))
+			flags[(*n)++] = (char *)oci_seccomp_flags[i];
+	return flags;
+}
+
+char *features_json(void)
+{
+	struct oci_features_cgroup cgroup = { .v1 = true,
+					      .has_v1 = true,
+					      .v2 = true,
+					      .has_v2 = true,
+					      .has_systemd = true,
+					      .has_systemd_user = true };
+	struct oci_features_seccomp seccomp = {
+		.enabled = true,
+		.has_enabled = true,
+		.actions = (char **)oci_seccomp_actions,
+		.n_actions = count(oci_seccomp_actions),
+		.operators = (char **)oci_seccomp_operators,
+		.n_operators = count(oci_seccomp_operators),
+		.archs = (char **)oci_seccomp_architectures,
+		.n_archs = count(oci_seccomp_architectures),
+		.known_flags = (char **)oci_seccomp_flags,
+		.n_known_flags = count(oci_seccomp_flags),
+	};
+	_cleanup_free_ char **flags = supported_flags(&seccomp.n_supported_flags);
+	struct oci_features_enabled no = { .has_enabled = true };
+	struct oci_features_linux linux_ = {
+		.namespaces = (char **)oci_namespace_types,
+		.n_namespaces = count(oci_namespace_types),
+		.cgroup = &cgroup,
+		.seccomp = &seccomp,
+		.apparmor = &no,
+		.selinux = &no,
+	};
+	struct oci_features features = {
+		.oci_version_min = (char *)"1.0.0",
+		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
+		.linux_ = &linux_,
+	};
+
+	seccomp.supported_flags = flags;
+	return oci_features_write(&features, NULL);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A container between its creation and its deletion. */
+#include "runtime/private.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+#include "oci/config.h"
+#include "oci/record.h"
+#include "oci/state.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+
+static const char *const status_names[] = {
+	[STATUS_CREATING] = "creating", [STATUS_CREATED] = "created", [STATUS_RUNNING] = "running",
+	[STATUS_PAUSED] = "paused",	[STATUS_STOPPED] = "stopped",
+};
+
+const char *status_name(enum status status)
+{
+	return status_names[status];
+}
+
+struct instance *instance_new(const struct runtime *runtime, const char *id)
+{
+	struct instance *instance = xcalloc(1, sizeof(*instance));
+
+	instance->runtime = runtime;
+	instance->state_fd = instance->lock_fd = -1;
+	instance->container.id = xstrdup(id);
+	instance->container.settings = runtime->settings;
+	return instance;
+}
+
+void instance_free(struct instance *instance)
+{
+	if (!instance)
+		return;
+	fd_replace(&instance->lock_fd, -1);
+	fd_replace(&instance->state_fd, -1);
+	moat_record_free(instance->record);
+	oci_config_free(instance->config);
+	free(instance->state_path);
+	free((char *)instance->container.id);
+	free(instance);
+}
+
+void instance_connect(struct instance *instance)
+{
+	struct container *container = &instance->container;
+	const struct moat_record *record = instance->record;
+
+	container->bundle = record->bundle;
+	container->cgroup_path = record->cgroup_path;
+	container->pid = record->pid;
+	container->start_time = record->start_time;
+	container->state_path = instance->state_path;
+	container->state_fd = instance->state_fd;
+	container->config = instance->config;
+	instance->engine = container->isolation == ISOLATION_VM ? &vm_engine : &plain_engine;
+}
+
+struct instance *instance_load(const struct runtime *runtime, const char *id, bool lock,
+			       struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+
+	if (id_check(id, err) < 0)
+		return NULL;
+	instance = instance_new(runtime, id);
+	if (state_open(runtime, instance, id, lock, err) < 0 || state_read(instance, err) < 0)
+		return NULL;
+	if (isolation_parse("state.json: isolation", instance->record->isolation,
+			    &instance->container.isolation, err) < 0)
+		return NULL;
+	instance_connect(instance);
+	return steal(instance);
+}
+
+int instance_config(struct instance *instance, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	if (instance->config)
+		return 0;
+	text = file_read(instance->state_fd, "config.json", RUNTIME_CONFIG_MAX, &size, err);
+	if (!text)
+		return err_wrap(err, "container %s", instance->container.id);
+	instance->config = oci_config_parse(text, size, "config.json", err);
+	instance->container.config = instance->config;
+	return instance->config ? 0 : -1;
+}
+
+enum status instance_status(const struct instance *instance)
+{
+	const struct moat_record *record = instance->record;
+
+	if (!record->pid)
+		return record->creating ? STATUS_CREATING : STATUS_STOPPED;
+	if (!proc_is_alive(record->pid, record->start_time))
+		return STATUS_STOPPED;
+	return record->started ? STATUS_RUNNING : STATUS_CREATED;
+}
+
+static int wrong_state(const struct instance *instance, const char *action, const char *hint,
+		       struct err *err)
+{
+	err_set(err, 0, "cannot %s container %s: it is %s%s", action, instance->container.id,
+		status_name(instance_status(instance)), hint);
+	err->code = ERR_NOT_RUNNING;
+	return -1;
+}
+
+int instance_start(struct instance *instance, struct err *err)
+{
+	if (instance_status(instance) != STATUS_CREATED)
+		return wrong_state(instance, "start", "", err);
+	if (instance->engine->start(&instance->container, err) < 0)
+		return -1;
+	instance->record->started = true;
+	return state_write(instance, err);
+}
+
+int instance_kill(struct instance *instance, int signal, bool all, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_STOPPED || status == STATUS_CREATING) {
+		if (all) /* whatever the first process left in the cgroup */
+			return instance->engine->kill(&instance->container, signal, all, err);
+		return wrong_state(instance, "signal", "", err);
+	}
+	return instance->engine->kill(&instance->container, signal, all, err);
+}
+
+int instance_delete(struct instance *instance, bool force, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (!force && status != STATUS_STOPPED)
+		return wrong_state(instance, "delete",
+				   ": kill it first, or give --force to do both", err);
+	if (instance->engine->destroy(&instance->container, err) < 0)
+		return -1;
+	return state_remove(instance->runtime, instance, err);
+}
+
+char *instance_state(const struct instance *instance)
+{
+	const struct moat_record *record = instance->record;
+	enum status status = instance_status(instance);
+	struct oci_state state = {
+		.oci_version = (char *)RUNTIME_OCI_VERSION,
+		.id = (char *)instance->container.id,
+		.status = (char *)status_name(status),
+		.pid = status == STATUS_STOPPED ? 0 : record->pid,
+		.has_pid = true,
+		.bundle = record->bundle,
+		.annotations = record->annotations,
+		.n_annotations = record->n_annotations,
+	};
+
+	return oci_state_write(&state, NULL);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the files of the lifecycle share. */
+#pragma once
+
+#include "runtime/runtime.h"
+
+/* instance_new() - an instance with nothing but an id. */
+struct instance *instance_new(const struct runtime *runtime, const char *id);
+
+/* instance_connect() - point the engine's view at what the record and the state directory say. */
+void instance_connect(struct instance *instance);
+
+/* id_check() - 0, or -1 with err set. */
+int id_check(const char *id, struct err *err);
+
+/*
+ * state_create() - make the state directory of a new container, with its lock taken.
+ * Of several callers with one id one wins; the others get err->code EEXIST.
+ */
+int state_create(const struct runtime *runtime, struct instance *instance, const char *id,
+		 struct err *err);
+
+/* state_open() - open the directory of an existing container; see instance_load(). */
+int state_open(const struct runtime *runtime, struct instance *instance, const char *id, bool lock,
+	       struct err *err);
+
+/* state_write() - replace state.json by the instance's record. */
+int state_write(const struct instance *instance, struct err *err);
+
+/* state_read() - fill in the instance's record; a missing or broken file gives an empty one. */
+int state_read(struct instance *instance, struct err *err);
+
+/* state_remove() - remove the directory with all that is in it. */
+int state_remove(const struct runtime *runtime, struct instance *instance, struct err *err);
+
+/* isolation_parse() - "vm", "sandbox", "plain". 0, or -1 with err set, naming `where`. */
+int isolation_parse(const char *where, const char *name, enum isolation *isolation,
+		    struct err *err);
+const char *isolation_name(enum isolation isolation);
+
+/*
+ * isolation_choose() - the level of one container: the runtime's, or a higher one that the
+ * annotation run.moat.isolation asks for. A lower one is an error.
+ */
+int isolation_choose(const struct runtime *runtime, const struct oci_config *config,
+		     enum isolation *isolation, struct err *err);
