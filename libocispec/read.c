@@ -351,6 +351,18 @@ void *schema_new(const struct schema *schema)
 	return object;
 }
 
+static int refuse_unknown(struct reader *reader, const struct place *place,
+			  const struct schema *schema)
+{
+	char list[480] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < schema->count && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
+					 schema->fields[i].name);
+	return fail(reader, place, "unknown property, expected one of: %s", list);
+}
+
 static const struct schema_field *find_field(const struct schema *schema, const char *name)
 {
 	for (size_t i = 0; i < schema->count; i++) {
@@ -393,12 +405,13 @@ static int read_object(struct reader *reader, const struct place *place,
 		uint64_t bit;
 
 		if (!field && schema->strict)
-			return fail(reader, &member, "unknown property");
+			return refuse_unknown(reader, &member, schema);
 		if (!field || child->kind == JSON_NULL)
 			continue;
 		bit = UINT64_C(1) << (field - schema->fields);
 		if (seen & bit)
-			return fail(reader, &member, "is given twice, as \"%s\" too", field->name);
+			return fail(reader, &member, "\"%s\" and \"%s\" are the same property",
+				    field->name, field->alias);
 		seen |= bit;
 		if (read_field(reader, &member, field, child, object) < 0)
 			return -1;

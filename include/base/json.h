@@ -21,6 +21,7 @@ struct json {
 	enum json_kind kind;
 	bool boolean;	  /* JSON_BOOL */
 	const char *name; /* in an object; else NULL */
+	size_t name_end;  /* where in the text the name ends: an offset */
 	const char
 		*text; /* JSON_STRING; JSON_NUMBER: as it was written, so that no digit is lost */
 	size_t count;  /* JSON_ARRAY, JSON_OBJECT: number of children */

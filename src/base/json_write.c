@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* JSON text out of values put one after the other; yajl's generator keeps the commas. */
-#include "base/json.h"
+#include "base/json_tree.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -14,31 +14,11 @@ struct json_writer {
 	yajl_gen gen;
 };
 
-static void *get_memory(void *data, size_t size)
-{
-	return xrealloc(NULL, 1, size);
-}
-
-static void *resize_memory(void *data, void *p, size_t size)
-{
-	return xrealloc(p, 1, size);
-}
-
-static void release_memory(void *data, void *p)
-{
-	free(p);
-}
-
 struct json_writer *json_writer_new(const char *indent)
 {
-	static yajl_alloc_funcs functions = {
-		.malloc = get_memory,
-		.realloc = resize_memory,
-		.free = release_memory,
-	};
 	struct json_writer *writer = xcalloc(1, sizeof(*writer));
 
-	writer->gen = yajl_gen_alloc(&functions);
+	writer->gen = yajl_gen_alloc(&json_memory);
 	if (indent) {
 		yajl_gen_config(writer->gen, yajl_gen_beautify, 1);
 		yajl_gen_config(writer->gen, yajl_gen_indent_string, indent);
