@@ -43,10 +43,11 @@ static void test_grammar_errors_have_line_and_column(void **state)
 		{ "{\"\xc3\xa9\":,}", "x:1:6: expected a value" }, /* columns are characters */
 		{ "// c\n{}", "x:1:1: a comment, which is not accepted here" },
 		{ "[\"a\nb\"]", "x:1:3: a control character in a string" },
-		{ "[\"\xff\"]", "x:1:3: not UTF-8" },
-		{ "[\"\xed\xa0\x80\"]", "x:1:4: not UTF-8" }, /* a surrogate */
+		{ "[\"\xff\"]", "x:1:4: a string that is not UTF-8" },
+		{ "[\"\xed\xa0\x80\"]", "x:1:4: a string that is not UTF-8" }, /* a surrogate */
+		{ "[\"\\udc00\"]", "x:1:9: a string that is not UTF-8" },      /* a surrogate */
 		{ "[\"\\u0000\"]", "x:1:9: a string with a NUL (\\u0000) in it" },
-		{ "{\"a\\u0000\":1}", "x:1:10: a name with a NUL (\\u0000) in it" },
+		{ "{\"a\\u0000\":1}", "x:1:10: a string with a NUL (\\u0000) in it" },
 		{ "{\"a\":1,\n \"b\":2,\n \"a\":3, \"c\":4}",
 		  "x:3:4: \"a\" is given twice in one object" },
 		{ "[{\"a\\n\":{\"b\":1,\"b\":1}}]", "x:1:18: \"b\" is given twice in one object" },
