@@ -6,6 +6,7 @@
     generate.py source NAME.oci    the tables that read.c, write.c and free.c follow, and wrappers
     generate.py sample NAME.oci    for each top-level object a document with every property set,
                                    as C strings for the round-trip test
+    generate.py seed NAME.oci      the last of these documents by itself, for the fuzzer
 """
 import json
 import re
@@ -39,7 +40,7 @@ class Field:
         self.kind = kind.strip('[]{}')
         self.member = snake(name)
         self.flags, self.alias, self.unique, self.keys = set(), None, None, None
-        self.default, self.range = None, None
+        self.default, self.range, self.sample = None, None, None
         self.read_words(words)
 
     def read_words(self, words):
@@ -49,7 +50,7 @@ class Field:
                 self.flags.add(word)
             elif word == 'as':
                 self.member = words.pop(0)
-            elif word in ('alias', 'unique', 'keys'):
+            elif word in ('alias', 'unique', 'keys', 'sample'):
                 setattr(self, word, words.pop(0))
             elif word == 'range':
                 self.range = (number(words.pop(0)), number(words.pop(0)))
@@ -74,7 +75,7 @@ class Field:
 class Object:
     def __init__(self, name, words):
         self.name, self.words, self.fields, self.keyed = name, set(words), [], False
-        unknown = self.words - {'top', 'strict', 'comments'}
+        unknown = self.words - {'top', 'strict', 'comments', 'check'}
         if unknown:
             raise Mistake(f'{name}: unknown word "{unknown.pop()}"')
 
@@ -233,6 +234,8 @@ def table_entry(obj, field):
 def print_source(name, objects, enums):
     print(f'/* Made by generate.py from {name}.oci. */')
     print(f'#include "oci/{name}.h"\n#include "schema.h"')
+    if any('check' in obj.words for obj in objects.values()):
+        print('#include "check.h"')
     for enum, values in enums.items():
         print(f'\nconst char *const {enum}[] = {{')
         print(*(f'\t"{value}",' for value in values), '\tNULL,', '};', sep='\n')
@@ -246,11 +249,18 @@ def print_source(name, objects, enums):
         print(f'\t.comments = {int("comments" in obj.words)},\n}};')
     for obj in objects.values():
         if 'top' in obj.words:
+            check = f'''
+	if (object && {obj.name}_check(object, name, err) < 0) {{
+		{obj.name}_free(object);
+		return NULL;
+	}}''' if 'check' in obj.words else ''
             print(f"""
 struct {obj.name} *{obj.name}_parse(const char *text, size_t size, const char *name,
 	struct err *err)
 {{
-	return schema_read(&{obj.name}_schema, text, size, name, err);
+	struct {obj.name} *object = schema_read(&{obj.name}_schema, text, size, name, err);
+{check}
+	return object;
 }}
 
 struct {obj.name} *{obj.name}_new(void)
@@ -277,6 +287,8 @@ class Sample:
 
     def one(self, field):
         self.count += 1
+        if field.sample:
+            return field.sample
         if field.object:
             return self.object(field.object)
         if field.values:
@@ -306,13 +318,21 @@ class Sample:
 ENUMS = {}
 
 
+def samples(objects, enums):
+    """Pairs of the name of a top-level object and a document of it."""
+    ENUMS.update(enums)
+    return [(obj.name, json.dumps(Sample().object(obj), separators=(',', ':'), ensure_ascii=False))
+            for obj in objects.values() if 'top' in obj.words]
+
+
 def print_sample(name, objects, enums):
     print(f'/* Made by generate.py from {name}.oci. */')
-    ENUMS.update(enums)
-    for obj in objects.values():
-        if 'top' in obj.words:
-            text = json.dumps(Sample().object(obj), separators=(',', ':'), ensure_ascii=False)
-            print(f'static const char {obj.name}_sample[] = {json.dumps(text, ensure_ascii=False)};')
+    for top, text in samples(objects, enums):
+        print(f'static const char {top}_sample[] = {json.dumps(text, ensure_ascii=False)};')
+
+
+def print_seed(name, objects, enums):
+    print(samples(objects, enums)[-1][1])
 
 
 def main():
@@ -322,8 +342,8 @@ def main():
         objects, enums = read_description(path)
     except Mistake as mistake:
         sys.exit(f'generate.py: {mistake}')
-    {'header': print_header, 'source': print_source, 'sample': print_sample}[what](
-        name, objects, enums)
+    {'header': print_header, 'source': print_source, 'sample': print_sample,
+     'seed': print_seed}[what](name, objects, enums)
 
 
 if __name__ == '__main__':

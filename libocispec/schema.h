@@ -29,9 +29,10 @@ enum schema_shape {
 #define SCHEMA_REQUIRED 1u /* it must be there */
 #define SCHEMA_NONEMPTY 2u /* not "", [] */
 #define SCHEMA_ABSOLUTE 4u /* begins with "/" */
-#define SCHEMA_DEFAULT	8u /* always there: from default_text, default_number, or an empty object  \
-			    */
-#define SCHEMA_ALWAYS 16u  /* a number or boolean without has_NAME that is always written */
+#define SCHEMA_DEFAULT                                                                             \
+	8u		  /* always there: from default_text, default_number, or an empty object   \
+			   */
+#define SCHEMA_ALWAYS 16u /* a number or boolean without has_NAME that is always written */
 
 struct schema_field {
 	const char *name;  /* in JSON */
