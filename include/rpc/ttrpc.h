@@ -22,6 +22,7 @@
 enum ttrpc_code {
 	TTRPC_OK = 0,
 	TTRPC_INVALID_ARGUMENT = 3,
+	TTRPC_DEADLINE_EXCEEDED = 4,
 	TTRPC_NOT_FOUND = 5,
 	TTRPC_ALREADY_EXISTS = 6,
 	TTRPC_FAILED_PRECONDITION = 9,
@@ -67,13 +68,16 @@ struct ttrpc_method {
 struct ttrpc *ttrpc_new(struct loop *loop, int fd, const struct ttrpc_method *methods,
 			void (*closed)(void *data, const char *text), void *data, struct err *err);
 
-/* ttrpc_free() - close and forget; open calls get no answer. NULL is fine. */
+/*
+ * ttrpc_free() - close and forget; open calls get no answer, and kept struct ttrpc_call are void.
+ * May be called from any callback. NULL is fine.
+ */
 void ttrpc_free(struct ttrpc *connection);
 
 /*
  * ttrpc_call() - send a request; answer is called with what comes back.
  * @response: descriptor of the message expected.
- * @timeout_ms: 0 for none; passed to the server, and enforced here.
+ * @timeout_ms: 0 for none; passed to the server, and enforced here (TTRPC_DEADLINE_EXCEEDED).
  *
  * Returns 0, or -1 with err set (answer is not called then).
  */
