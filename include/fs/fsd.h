@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #define FSD_TAG	       "moat"
-#define FSD_QUEUES     2u /* hiprio and one request queue */
-#define FSD_QUEUE_SIZE 128u
+#define FSD_QUEUES     2u   /* hiprio and one request queue */
+#define FSD_QUEUE_SIZE 256u /* also bounds a request: the guest reads and writes up to 1 MiB */
 #define FSD_TREES_MAX  1024u
 
 /* From the vmm to fsd when the driver sets DRIVER_OK; descriptors: kick[queues], call[queues]. */
@@ -45,8 +45,39 @@ struct fsd_config {
 	uint64_t memory_size; /* bytes */
 };
 
+/*
+ * The jail of fsd. In this order, all in the process that is to serve: fsd_setup(); an empty root,
+ * the capabilities below and no others; fsd_enter(); the seccomp filter; fsd_run(). What it needs
+ * from then on:
+ *
+ * capabilities, permitted and effective (ambient and inheritable: none):
+ *   CAP_DAC_OVERRIDE  the guest kernel checks permissions, with its users' groups, not the host
+ *   CAP_FOWNER        modes, times and ACLs of files that belong to the guest's users
+ *   CAP_CHOWN         chown in the guest
+ *   CAP_FSETID        set-id bits kept where the guest's writer may keep them
+ *   CAP_SETFCAP       security.capability set by the guest's root (package managers do)
+ *   CAP_SETUID, CAP_SETGID  setfsuid and setfsgid, so that what is created has the right owner
+ *
+ * system calls (40):
+ *   epoll_wait epoll_ctl             the loop
+ *   recvmsg                          queues from the vmm, trees from the monitor
+ *   write                            interrupts (eventfd), answers to both, log lines
+ *   openat close                     O_PATH by one component; "N" in /proc/self/fd for data
+ *   statx fstatfs readlinkat getdents64 lseek
+ *   preadv pwritev2 copy_file_range ftruncate fallocate fsync fdatasync syncfs
+ *   mkdirat mknodat symlinkat linkat unlinkat renameat2
+ *   fchmodat fchownat utimensat
+ *   setxattr getxattr listxattr removexattr
+ *   setfsuid setfsgid capset umask   as whom to create
+ *   mmap munmap brk                  the allocator: tables grow (mremap may fail with ENOSYS)
+ *   exit_group
+ * Nothing it does opens a socket, starts a process or thread, or resolves an absolute path.
+ */
 struct fsd;
-/* fsd_setup() - before the jail closes. Returns a server, or NULL with err set. */
+/* fsd_setup() - while /proc is there. Returns a server, or NULL with err set. */
 struct fsd *fsd_setup(const struct fsd_config *config, struct err *err);
+/* fsd_enter() - the last preparations in the thread that serves. Returns 0, or -1 with err set. */
+int fsd_enter(struct fsd *fsd, struct err *err);
 /* fsd_run() - serve until monitor_fd closes. Returns 0, or -1 with err set. */
 int fsd_run(struct fsd *fsd, struct err *err);
+void fsd_free(struct fsd *fsd);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Data: READ, WRITE, FSYNC, LSEEK, FALLOCATE, COPY_FILE_RANGE, SYNCFS. Bytes go straight between
+ * guest memory and the file.
+ */
+#include "fs/session.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/uio.h>
+
+#define COPY_MAX (64u << 20) /* bytes a request: the others wait meanwhile */
+
+static struct handle *file_handle(struct session *session, uint64_t fh, uint64_t node_number)
+{
+	return handle_get(&session->handles, fh, node_get(&session->nodes, node_number), false);
+}
+
+/* Cuts a list of buffers to size bytes; returns how many remain. *size: less where they hold less.
+ */
+static int cut(struct iovec *iov, size_t count, size_t *size)
+{
+	size_t left = *size, used = 0;
+
+	while (used < count && left) {
+		if (iov[used].iov_len > left)
+			iov[used].iov_len = left;
+		left -= iov[used].iov_len;
+		used++;
+	}
+	*size -= left;
+	return (int)used;
+}
+
+int op_read(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_read_in *in = arg;
+	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
+	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	size_t size = in->size;
+	ssize_t n;
+	int count;
+
+	if (!handle)
+		return -EBADF;
+	if (in->offset > INT64_MAX)
+		return -EINVAL;
+	count = cut(iov, chain_rest_writable(request->chain, iov), &size);
+	n = preadv(handle->fd, iov, count, (off_t)in->offset);
+	return n < 0 ? -errno : (int)n;
+}
+
+int op_write(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_write_in *in = arg;
+	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
+	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	struct fuse_write_out out = { 0 };
+	size_t size = in->size;
+	int count, flags = 0;
+	ssize_t n;
+
+	if (!handle)
+		return -EBADF;
+	if (in->offset > INT64_MAX || in->size != request->text_size)
+		return -EINVAL;
+	/* Pages written back go where they belong; of other writes to a file opened so, the end
+	 * is where the host says it is. */
+	if (in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE))
+		flags = RWF_APPEND;
+	creds_keep_set_id(&session->creds, !(in->write_flags & FUSE_WRITE_KILL_SUIDGID) &&
+						   !(session->agreed & FUSE_HANDLE_KILLPRIV));
+	count = cut(iov, chain_rest_readable(request->chain, iov), &size);
+	n = pwritev2(handle->fd, iov, count, (off_t)in->offset, flags);
+	if (n < 0)
+		return -errno;
+	out.size = (uint32_t)n;
+	return reply(request, &out, sizeof(out));
+}
+
+static int sync_handle(const struct handle *handle, uint32_t flags)
+{
+	if (!handle)
+		return -EBADF;
+	if (handle->fd < 0) /* the top directory */
+		return 0;
+	if (flags & FUSE_FSYNC_FDATASYNC)
+		return fdatasync(handle->fd) < 0 ? -errno : 0;
+	return fsync(handle->fd) < 0 ? -errno : 0;
+}
+
+int op_fsync(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_fsync_in *in = arg;
+
+	return sync_handle(file_handle(session, in->fh, request->in.nodeid), in->fsync_flags);
+}
+
+int op_fsyncdir(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_fsync_in *in = arg;
+
+	return sync_handle(
+		handle_get(&session->handles, in->fh, request_node(session, request), true),
+		in->fsync_flags);
+}
+
+int op_lseek(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_lseek_in *in = arg;
+	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
+	struct fuse_lseek_out out;
+	off_t offset;
+
+	if (!handle)
+		return -EBADF;
+	if ((in->whence != SEEK_DATA && in->whence != SEEK_HOLE) || in->offset > INT64_MAX)
+		return -EINVAL;
+	offset = lseek(handle->fd, (off_t)in->offset, (int)in->whence);
+	if (offset < 0)
+		return -errno;
+	out.offset = (uint64_t)offset;
+	return reply(request, &out, sizeof(out));
+}
+
+int op_fallocate(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_fallocate_in *in = arg;
+	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
+
+	if (!handle)
+		return -EBADF;
+	if (in->mode &
+	    ~(uint32_t)(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
+		return -EOPNOTSUPP;
+	if (in->offset > INT64_MAX || in->length > INT64_MAX)
+		return -EINVAL;
+	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	return fallocate(handle->fd, (int)in->mode, (off_t)in->offset, (off_t)in->length) < 0
+		       ? -errno
+		       : 0;
+}
+
+int op_copy_file_range(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_copy_file_range_in *in = arg;
+	struct handle *from = file_handle(session, in->fh_in, request->in.nodeid);
+	struct handle *to = file_handle(session, in->fh_out, in->nodeid_out);
+	off_t from_offset = (off_t)in->off_in, to_offset = (off_t)in->off_out;
+	struct fuse_write_out out = { 0 };
+	ssize_t n;
+
+	if (!from || !to)
+		return -EBADF;
+	if (in->off_in > INT64_MAX || in->off_out > INT64_MAX || in->flags)
+		return -EINVAL;
+	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	n = copy_file_range(from->fd, &from_offset, to->fd, &to_offset,
+			    in->len < COPY_MAX ? (size_t)in->len : COPY_MAX, 0);
+	if (n < 0)
+		return -errno;
+	out.size = (uint32_t)n;
+	return reply(request, &out, sizeof(out));
+}
+
+static int sync_tree(struct session *session, struct node *node)
+{
+	_cleanup_fd_ int fd = -1;
+
+	if (node_writable(session, node) < 0)
+		return 0;
+	fd = file_open(session, node, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	return syncfs(fd) < 0 ? -errno : 0;
+}
+
+int op_syncfs(struct session *session, struct request *request, const void *arg)
+{
+	struct node *node = request_node(session, request);
+	int r, first = 0;
+
+	if (!node)
+		return -ESTALE;
+	if (!node_is_top(node))
+		return sync_tree(session, node);
+	for (uint64_t i = 0; top_next(session, &i); i++) {
+		r = sync_tree(session, session->trees[i].root);
+		if (r < 0 && !first)
+			first = r;
+	}
+	return first;
+}

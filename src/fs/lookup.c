@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * LOOKUP: one name in one directory to a node. It takes one statx(2) and opens nothing.
+ */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+struct node *entry_fill(struct session *session, struct node *dir, const char *name,
+			const struct statx *stx, struct fuse_entry_out *out)
+{
+	struct identity identity = identity_of(stx, dir->identity.tree);
+	struct node *node = node_find(&session->nodes, &identity);
+
+	if (!node)
+		node = node_add(&session->nodes, &identity);
+	if (!node)
+		return NULL;
+	node->lookups++;
+	node_place(&session->nodes, node, dir, name);
+	*out = (struct fuse_entry_out){ .nodeid = node_id(node),
+					.generation = node->generation,
+					.entry_valid = TIMEOUT_SECONDS,
+					.attr_valid = TIMEOUT_SECONDS };
+	attr_fill(&out->attr, stx);
+	/* A mount of the host inside the tree is one in the guest too, with an st_dev of its own:
+	 * inode numbers are unique only together with it. */
+	if (session->agreed & FUSE_SUBMOUNTS && S_ISDIR(stx->stx_mode) &&
+	    (identity.dev != dir->identity.dev || identity.mount != dir->identity.mount))
+		out->attr.flags |= FUSE_ATTR_SUBMOUNT;
+	return node;
+}
+
+int entry_lookup(struct session *session, struct node *dir, const char *name,
+		 struct fuse_entry_out *out)
+{
+	struct statx stx;
+	int fd = node_fd(&session->nodes, dir);
+
+	if (fd < 0)
+		return fd;
+	if (statx(fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, NODE_STATX, &stx) < 0)
+		return -errno;
+	return entry_fill(session, dir, name, &stx, out) ? 0 : -ENFILE;
+}
+
+int op_lookup(struct session *session, struct request *request, const void *arg)
+{
+	struct node *dir = request_node(session, request);
+	struct fuse_entry_out out;
+	const char *name;
+	int r;
+
+	if (!dir)
+		return -ESTALE;
+	r = request_name(request, &name);
+	if (r < 0)
+		return r;
+	if (node_is_top(dir)) {
+		r = top_lookup(session, name, &out);
+		return r < 0 ? r : reply(request, &out, sizeof(out));
+	}
+	r = entry_lookup(session, dir, name, &out);
+	if (r == -ENOENT) {
+		/* "Not there" may be believed for as long as an attribute. */
+		out = (struct fuse_entry_out){ .entry_valid = TIMEOUT_SECONDS };
+		r = 0;
+	}
+	return r < 0 ? r : reply(request, &out, sizeof(out));
+}

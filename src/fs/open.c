@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Files opened and closed: OPEN, CREATE, TMPFILE, OPENDIR, RELEASE, RELEASEDIR. */
+#include "fs/session.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+/* Of the guest's flags, those that mean something here. O_APPEND comes with each write (io.c),
+ * O_DIRECT is about the guest's own cache. */
+#define OPEN_FLAGS (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME)
+/* No lease of another process is waited for, no terminal taken. */
+#define OPEN_ALWAYS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
+static int open_errno(void)
+{
+	return errno == EMFILE ? -ENFILE : -errno;
+}
+
+int file_open(struct session *session, struct node *node, int flags)
+{
+	char path[FD_PATH_MAX];
+	int fd;
+
+	/* The type is that of the inode behind the O_PATH descriptor: it cannot change. */
+	if (!S_ISREG(node->identity.type) && !S_ISDIR(node->identity.type))
+		return -EPERM;
+	fd = node_fd(&session->nodes, node);
+	if (fd < 0)
+		return fd;
+	fd = open(fd_path(fd, path), flags | OPEN_ALWAYS);
+	return fd < 0 ? open_errno() : fd;
+}
+
+/*
+ * Whether the guest's cached pages of the file are still good: nobody changed it since the guest
+ * opened it last. (While it is open, AUTO_INVAL_DATA makes the guest look at the times.)
+ */
+static bool is_unchanged(struct node *node, int fd)
+{
+	struct statx stx;
+	uint64_t mtime;
+	bool same;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MTIME | STATX_SIZE, &stx) < 0)
+		return false;
+	mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec;
+	same = node->opened_mtime == mtime && node->opened_size == stx.stx_size;
+	node->opened_mtime = mtime;
+	node->opened_size = stx.stx_size;
+	return same;
+}
+
+static int check_flags(const struct session *session, const struct node *node, uint32_t flags)
+{
+	if ((flags & O_ACCMODE) == O_ACCMODE)
+		return -EINVAL;
+	if ((flags & O_ACCMODE) != O_RDONLY || flags & (O_TRUNC | O_CREAT))
+		return node_writable(session, node);
+	return 0;
+}
+
+int op_open(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_open_in *in = arg;
+	struct node *node = request_node(session, request);
+	struct fuse_open_out out = { 0 };
+	int fd, r;
+
+	if (!node)
+		return -ESTALE;
+	r = check_flags(session, node, in->flags & ~(uint32_t)O_CREAT);
+	if (r < 0)
+		return r;
+	if (!S_ISREG(node->identity.type))
+		return S_ISDIR(node->identity.type) ? -EISDIR : -EPERM;
+	if (!handles_room(&session->handles))
+		return -ENFILE;
+	if (in->flags & O_TRUNC)
+		creds_keep_set_id(&session->creds,
+				  !(in->open_flags & FUSE_OPEN_KILL_SUIDGID) &&
+					  !(session->agreed & FUSE_HANDLE_KILLPRIV));
+	fd = file_open(session, node, (int)(in->flags & OPEN_FLAGS));
+	if (fd < 0)
+		return fd;
+	if (is_unchanged(node, fd))
+		out.open_flags |= FOPEN_KEEP_CACHE;
+	out.fh = handle_add(&session->handles, node, fd, false);
+	return reply(request, &out, sizeof(out));
+}
+
+/* Creates as the guest's user. O_EXCL always: what is there already is never opened this way. */
+static int create_at(struct session *session, const struct fuse_in_header *header, int dir,
+		     const char *name, int flags, const struct fuse_create_in *in)
+{
+	int fd, r;
+
+	creds_umask(&session->creds, in->umask);
+	r = creds_become(&session->creds, header->uid, header->gid);
+	if (r < 0)
+		return r;
+	fd = openat(dir, name,
+		    flags | ((int)in->flags & (OPEN_FLAGS & ~O_TRUNC)) | O_NOFOLLOW | OPEN_ALWAYS,
+		    in->mode & ALLPERMS);
+	r = fd < 0 ? open_errno() : fd;
+	creds_restore(&session->creds, header->uid, header->gid);
+	return r;
+}
+
+/* Whether this directory may get a new file and the tables one more of each; then it is opened. */
+static int creatable(struct session *session, struct node *dir, const struct fuse_create_in *in)
+{
+	int r;
+
+	if (!dir)
+		return -ESTALE;
+	r = check_flags(session, dir, in->flags | O_CREAT);
+	if (r < 0)
+		return r;
+	if (!handles_room(&session->handles) || session->nodes.count >= session->nodes.max)
+		return -ENFILE;
+	return node_fd(&session->nodes, dir);
+}
+
+static int reply_created(struct session *session, struct request *request, struct node *node,
+			 int fd, const struct fuse_entry_out *entry)
+{
+	struct fuse_open_out out = { .fh = handle_add(&session->handles, node, fd, false) };
+	int first = reply(request, entry, sizeof(*entry));
+	int second = reply(request, &out, sizeof(out));
+
+	return first < 0 || second < 0 ? -EIO : first + second;
+}
+
+int op_create(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_create_in *in = arg;
+	struct node *dir = request_node(session, request), *node;
+	struct fuse_entry_out entry;
+	_cleanup_fd_ int fd = -1;
+	struct statx stx;
+	const char *name;
+	int dir_fd = creatable(session, dir, in), r;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	r = request_name(request, &name);
+	if (r < 0)
+		return r;
+	fd = create_at(session, &request->in, dir_fd, name, O_CREAT | O_EXCL, in);
+	/* It appeared since the guest looked: ESTALE makes it look again, and check permissions. */
+	if (fd < 0)
+		return fd == -EEXIST && !(in->flags & O_EXCL) ? -ESTALE : fd;
+	if (statx(fd, "", AT_EMPTY_PATH, NODE_STATX, &stx) < 0)
+		return -errno;
+	node = entry_fill(session, dir, name, &stx, &entry);
+	if (!node)
+		return -ENFILE;
+	return reply_created(session, request, node, fd_steal(&fd), &entry);
+}
+
+int op_tmpfile(struct session *session, struct request *request, const void *arg)
+{
+	const struct fuse_create_in *in = arg;
+	struct node *dir = request_node(session, request), *node;
+	struct fuse_entry_out entry = { .attr_valid = TIMEOUT_SECONDS };
+	_cleanup_fd_ int fd = -1, path_fd = -1;
+	struct identity identity;
+	char path[FD_PATH_MAX];
+	struct statx stx;
+	int dir_fd = creatable(session, dir, in);
+
+	if (dir_fd < 0)
+		return dir_fd;
+	fd = create_at(session, &request->in, dir_fd, ".", O_TMPFILE | ((int)in->flags & O_EXCL),
+		       in);
+	if (fd < 0)
+		return fd;
+	/* It has no name to be found by again: the node keeps a descriptor. */
+	path_fd = open(fd_path(fd, path), O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
+		return open_errno();
+	if (statx(fd, "", AT_EMPTY_PATH, NODE_STATX, &stx) < 0)
+		return -errno;
+	identity = identity_of(&stx, dir->identity.tree);
+	node = node_find(&session->nodes, &identity);
+	if (!node)
+		node = node_add(&session->nodes, &identity);
+	if (!node)
+		return -ENFILE;
+	node->lookups++;
+	node_unplace(&session->nodes, node);
+	node_give_fd(&session->nodes, node, fd_steal(&path_fd));
+	entry.nodeid = node_id(node);
+	entry.generation = node->generation;
+	attr_fill(&entry.attr, &stx);
+	return reply_created(session, request, node, fd_steal(&fd), &entry);
+}
+
+int op_opendir(struct session *session, struct request *request, const void *arg)
+{
+	struct node *node = request_node(session, request);
+	struct fuse_open_out out = { 0 };
+	int fd = -1;
+
+	if (!node)
+		return -ESTALE;
+	if (!S_ISDIR(node->identity.type))
+		return -ENOTDIR;
+	if (!handles_room(&session->handles))
+		return -ENFILE;
+	if (!node_is_top(node)) {
+		fd = file_open(session, node, O_RDONLY | O_DIRECTORY);
+		if (fd < 0)
+			return fd;
+	}
+	out.fh = handle_add(&session->handles, node, fd, true);
+	return reply(request, &out, sizeof(out));
+}
+
+static int release(struct session *session, struct request *request, const void *arg,
+		   bool directory)
+{
+	const struct fuse_release_in *in = arg;
+	struct handle *handle =
+		handle_get(&session->handles, in->fh, request_node(session, request), directory);
+
+	if (!handle)
+		return -EBADF;
+	handle_close(&session->handles, &session->nodes, handle);
+	return 0;
+}
+
+int op_release(struct session *session, struct request *request, const void *arg)
+{
+	return release(session, request, arg, false);
+}
+
+int op_releasedir(struct session *session, struct request *request, const void *arg)
+{
+	return release(session, request, arg, true);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A FUSE session: what one guest kernel and this server agreed on, and the requests between them.
+ * It knows neither virtio nor sockets: a request comes as a chain and the answer is put in it.
+ */
+#pragma once
+
+#include "fs/creds.h"
+#include "fs/handle.h"
+#include "fs/node.h"
+#include "fs/fsd.h"
+#include "virtio/virtqueue.h"
+
+#include <limits.h>
+
+/* A tree: an entry of the top directory. */
+struct tree {
+	struct node *root; /* a reference; NULL: none of that number */
+	uint32_t flags;	   /* enum fs_tree_flags */
+};
+
+/* Room for the variable part of a request or for an answer that is made piece by piece. */
+#define SESSION_SCRATCH (NAME_MAX + 1 + 65536)
+
+struct session {
+	struct nodes nodes;
+	struct handles handles;
+	struct tree *trees; /* FSD_TREES_MAX */
+	struct creds creds;
+	int proc_fd;	 /* /proc/self/fd; the working directory: see fd_path() */
+	bool started;	 /* INIT was answered */
+	uint64_t agreed; /* FUSE_ flags of INIT */
+	struct timespec made;
+	uint8_t *scratch;
+};
+
+/* One request while it is served. */
+struct request {
+	struct chain *chain;
+	struct fuse_in_header in;
+	const char *text; /* the variable part: strings, an attribute's value; in scratch */
+	size_t text_size;
+};
+
+/*
+ * An operation. arg: its fixed argument, copied. Returns the number of bytes that it wrote behind
+ * the header with reply(), or a negative errno for the guest.
+ */
+typedef int (*operation)(struct session *session, struct request *request, const void *arg);
+
+/*
+ * session_new() - in the process that will serve, while /proc is there.
+ * @nodes: how many nodes the guest may hold. @fds: how many descriptors may be used.
+ * Returns NULL with err set.
+ */
+struct session *session_new(size_t nodes, size_t fds, struct err *err);
+void session_free(struct session *session);
+/* session_enter() - make this thread the one that serves. Returns 0, or -1 with err set. */
+int session_enter(struct session *session, struct err *err);
+/* session_reset() - the guest is gone or starts anew: forget what it held. */
+void session_reset(struct session *session);
+
+/* session_add_tree() - fd is owned from now on, also on failure. Returns 0, or -1 with err set. */
+int session_add_tree(struct session *session, const struct fs_tree_add *add, int fd,
+		     struct err *err);
+
+/*
+ * session_serve() - serve one request. Returns the bytes written to the chain's writable part; 0
+ * for a request that has no answer.
+ */
+uint32_t session_serve(struct session *session, struct chain *chain);
+
+/* For operations. */
+
+/* reply() - the next bytes of the answer. Returns how many, or -EIO where there is no room. */
+int reply(struct request *request, const void *data, size_t size);
+
+/* request_node() - what the request is about, or NULL: answer ESTALE. */
+static inline struct node *request_node(struct session *session, const struct request *request)
+{
+	return node_get(&session->nodes, request->in.nodeid);
+}
+
+/* request_string() - the next NUL-terminated string of the variable part, or NULL. */
+const char *request_string(struct request *request);
+/* request_name() - the same, checked to be one component. Returns 0 or a negative errno. */
+int request_name(struct request *request, const char **name);
+
+/* node_writable() - 0, or -EROFS where the node's tree is read-only or the top directory. */
+int node_writable(const struct session *session, const struct node *node);
+
+/* fd_path() - a path that leads to the very file behind fd, through /proc/self/fd. */
+#define FD_PATH_MAX 16
+const char *fd_path(int fd, char path[FD_PATH_MAX]);
+
+/* Attributes as the guest wants them (attr.c). */
+#define TIMEOUT_SECONDS 1 /* how long the guest may believe a name or an attribute */
+void attr_fill(struct fuse_attr *attr, const struct statx *stx);
+int node_attr(struct session *session, struct node *node, struct fuse_attr *attr);
+
+/*
+ * entry_fill() - the guest is told of (dir, name), seen as stx: find or make its node, and count a
+ * lookup. Returns the node, or NULL where the table is full.
+ */
+struct node *entry_fill(struct session *session, struct node *dir, const char *name,
+			const struct statx *stx, struct fuse_entry_out *out);
+/* entry_lookup() - look it up. Returns 0 or a negative errno. */
+int entry_lookup(struct session *session, struct node *dir, const char *name,
+		 struct fuse_entry_out *out);
+
+/* file_open() - open a regular file or directory, nothing else. Returns fd or negative errno. */
+int file_open(struct session *session, struct node *node, int flags);
+
+/* The top directory (tree.c). */
+void top_attr(const struct session *session, struct fuse_attr *attr);
+int top_lookup(struct session *session, const char *name, struct fuse_entry_out *out);
+/* top_next() - the first tree from number *index on. Returns false where there is none. */
+bool top_next(const struct session *session, uint64_t *index);
+
+#define OPERATION(name)                                                                            \
+	int op_##name(struct session *session, struct request *request, const void *arg)
+OPERATION(lookup);
+OPERATION(getattr);
+OPERATION(setattr);
+OPERATION(readlink);
+OPERATION(symlink);
+OPERATION(mknod);
+OPERATION(mkdir);
+OPERATION(unlink);
+OPERATION(rmdir);
+OPERATION(rename);
+OPERATION(rename2);
+OPERATION(link);
+OPERATION(open);
+OPERATION(create);
+OPERATION(tmpfile);
+OPERATION(read);
+OPERATION(write);
+OPERATION(statfs);
+OPERATION(release);
+OPERATION(fsync);
+OPERATION(fsyncdir);
+OPERATION(setxattr);
+OPERATION(getxattr);
+OPERATION(listxattr);
+OPERATION(removexattr);
+OPERATION(opendir);
+OPERATION(readdir);
+OPERATION(readdirplus);
+OPERATION(releasedir);
+OPERATION(lseek);
+OPERATION(fallocate);
+OPERATION(copy_file_range);
+OPERATION(syncfs);
