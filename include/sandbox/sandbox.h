@@ -21,6 +21,8 @@ struct sandbox_params {
 	int stdio[3];		 /* become 0, 1, 2 of the workload; -1: /dev/null */
 	int preserve_fds;	 /* descriptors 3 .. 2+N of the caller reach the workload */
 	int console_socket;	 /* connected Unix socket for the terminal's master; -1 */
+	int pid_fd;		 /* file that gets "PID START_TIME" before init goes on; 0: none */
+	const char *seccomp_cache; /* seccomp_filter_compile()'s cache; NULL: none */
 	int no_pivot;
 	int no_new_keyring;
 	/*
@@ -30,6 +32,7 @@ struct sandbox_params {
 	 */
 	int start_socket;
 	bool start_listens;
+	int start_peer; /* the caller's end of a connected one, for init to close; 0: none */
 };
 
 /*

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The parent's side of making a container: checks what can be checked beforehand, clones init into
+ * its namespaces and cgroup, writes the id maps and hears from init how it went.
+ */
+#include "sandbox/process.h"
+#include "sandbox/protocol.h"
+#include "sandbox/setup.h"
+
+#include "base/file.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* Namespaces that init enters by itself: a cgroup namespace begins where its maker is. */
+#define LATER (CLONE_NEWCGROUP | CLONE_NEWTIME)
+
+static int refuse_unsupported(const struct setup *setup, struct err *err)
+{
+	const struct oci_config *config = setup->config;
+	const struct oci_linux *linux_ = setup->linux_;
+	const struct oci_hooks *hooks = config->hooks;
+	const char *what = NULL;
+
+	if (linux_->intel_rdt)
+		what = "linux.intelRdt";
+	else if (linux_->memory_policy)
+		what = "linux.memoryPolicy";
+	else if (linux_->n_net_devices)
+		what = "linux.netDevices";
+	else if (linux_->mount_label && *linux_->mount_label)
+		what = "linux.mountLabel";
+	else if (linux_->seccomp && linux_->seccomp->listener_path)
+		what = "linux.seccomp.listenerPath";
+	else if (hooks && (hooks->n_prestart || hooks->n_create_runtime ||
+			   hooks->n_create_container || hooks->n_start_container))
+		what = "hooks";
+	if (what)
+		return err_set(err, 0, "config.json: %s is not supported", what);
+	return 0;
+}
+
+static int check_config(const struct setup *setup, struct err *err)
+{
+	const struct oci_config *config = setup->config;
+
+	if (!config->process)
+		return err_set(err, 0, "config.json: process is missing");
+	if (refuse_unsupported(setup, err) < 0)
+		return -1;
+	if (!(setup->namespaces.create & CLONE_NEWNS))
+		return err_set(err, 0,
+			       "config.json: linux.namespaces needs a new mount namespace: "
+			       "without one the container's mounts would be the host's");
+	if ((config->hostname || config->domainname) &&
+	    !namespaces_have(&setup->namespaces, CLONE_NEWUTS))
+		return err_set(err, 0, "config.json: hostname and domainname need a uts namespace");
+	if (setup->linux_->n_time_offsets && !(setup->namespaces.create & CLONE_NEWTIME))
+		return err_set(err, 0, "config.json: linux.timeOffsets needs a new time namespace");
+	if (setup->process->terminal && setup->params->console_socket < 0)
+		return err_set(err, 0,
+			       "config.json asks for a terminal, but there is no console "
+			       "socket to send it to");
+	return sysctl_check(setup, err);
+}
+
+static int open_proc(struct err *err)
+{
+	_cleanup_fd_ int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return err_set(err, errno, "open /proc");
+	if (fs.f_type != PROC_SUPER_MAGIC)
+		return err_set(err, 0, "/proc is not a proc file system");
+	return fd_steal(&fd);
+}
+
+static int prepare(struct setup *setup, struct err *err)
+{
+	bool foreign;
+
+	if (namespaces_open(setup->linux_, &setup->namespaces, err) < 0 ||
+	    check_config(setup, err) < 0 || mounts_read(setup, err) < 0)
+		return -1;
+	setup->proc = open_proc(err);
+	if (setup->proc < 0 || lsm_check(setup->process, setup->proc, err) < 0)
+		return -1;
+	capabilities_read(setup->process->capabilities, &setup->capabilities);
+	if (setup->linux_->seccomp &&
+	    seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
+				   &setup->seccomp, err) < 0)
+		return err_wrap(err, "compile linux.seccomp");
+	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
+	if (!foreign)
+		return 0;
+	setup->rootfs = rootfs_open(setup, err);
+	return setup->rootfs < 0 ? -1 : mounts_open_sources(setup, err);
+}
+
+static void release(struct setup *setup)
+{
+	mounts_free(setup);
+	namespaces_close(&setup->namespaces);
+	seccomp_filter_free(&setup->seccomp);
+	fd_replace(&setup->proc, -1);
+	fd_replace(&setup->rootfs, -1);
+	fd_replace(&setup->sync, -1);
+}
+
+/* @extra: further flags. Returns as fork(2) does, with err set on failure. */
+static pid_t clone_init(const struct setup *setup, uint64_t extra, struct err *err)
+{
+	struct clone_args args = {
+		.flags =
+			(setup->namespaces.create & ~(uint64_t)LATER) | CLONE_CLEAR_SIGHAND | extra,
+		.exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD,
+	};
+	_cleanup_fd_ int cgroup = -1;
+	pid_t pid;
+
+	if (setup->params->cgroup_path && !(extra & CLONE_PARENT))
+		cgroup = cgroup_open(setup->params->cgroup_path);
+	if (cgroup >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0) {
+		err_set(err, errno, "make the container's namespaces");
+		if (err->code == ENOSPC || err->code == EUSERS)
+			err_hint(err, "see the limits in /proc/sys/user");
+	}
+	return pid;
+}
+
+/*
+ * A pid or user namespace that is joined holds for children only: a broker joins it and clones
+ * init as a child of ours. It takes the cgroup along, while it still has the right to.
+ */
+static _Noreturn void broker_main(const struct setup *setup, int channel, struct setup *init)
+{
+	struct report report = { 0 };
+	pid_t pid = -1;
+
+	if ((!setup->params->cgroup_path ||
+	     cgroup_enter(setup->params->cgroup_path, 0, &report.err) == 0) &&
+	    namespaces_join(&setup->namespaces, ~0ull, &report.err) == 0)
+		pid = clone_init(setup, CLONE_PARENT, &report.err);
+	if (pid == 0) {
+		close(channel);
+		init_main(init);
+	}
+	report.failed = pid < 0 ? -1 : pid;
+	_exit(fd_write_full(channel, &report, sizeof(report)) < 0);
+}
+
+static pid_t spawn_by_broker(struct setup *setup, int init_end, struct err *err)
+{
+	struct report report;
+	int channel[2];
+	pid_t broker;
+	ssize_t n;
+
+	if (fd_socketpair(SOCK_STREAM, channel) < 0)
+		return err_set(err, errno, "make a socket pair");
+	broker = fork();
+	if (broker == 0) {
+		close(channel[0]);
+		fd_replace(&setup->sync, init_end);
+		broker_main(setup, channel[1], setup);
+	}
+	close(channel[1]);
+	if (broker < 0) {
+		close(channel[0]);
+		return err_set(err, errno, "make a process");
+	}
+	n = fd_read_full(channel[0], &report, sizeof(report));
+	close(channel[0]);
+	proc_wait(broker);
+	if (n != sizeof(report))
+		return err_set(err, 0, "join the namespaces: the process that did so was killed");
+	if (report.failed < 0) {
+		*err = report.err;
+		return -1;
+	}
+	return report.failed;
+}
+
+/* Makes init; setup->sync is the parent's end afterwards. */
+static pid_t spawn(struct setup *setup, struct err *err)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	setup->sync = pair[0];
+	if (namespaces_need_broker(&setup->namespaces)) {
+		pid = spawn_by_broker(setup, pair[1], err);
+	} else {
+		pid = clone_init(setup, 0, err);
+		if (pid == 0) {
+			fd_replace(&setup->sync, pair[1]);
+			init_main(setup);
+		}
+	}
+	close(pair[1]);
+	return pid;
+}
+
+static int let_go(struct setup *setup, pid_t pid, struct err *err)
+{
+	bool maps = setup->namespaces.create & CLONE_NEWUSER;
+	char text[32];
+	int n;
+
+	if (setup->process->has_oom_score_adj) {
+		/* From here, as lowering it may take a capability of the host's. */
+		_cleanup_free_ char *path = xasprintf("%d/oom_score_adj", (int)pid);
+
+		snprintf(text, sizeof(text), "%d", setup->process->oom_score_adj);
+		if (file_write(setup->proc, path, text, err) < 0) {
+			err_wrap(err, "set process.oomScoreAdj to %s", text);
+			return err->code == EACCES
+				       ? err_hint(err, "lowering it takes CAP_SYS_RESOURCE")
+				       : -1;
+		}
+	}
+	if (maps && namespaces_map_ids(setup->linux_, setup->proc, pid, err) < 0)
+		return -1;
+	if (setup->params->pid_fd > 0) {
+		uint64_t ticks = 0;
+
+		n = proc_start_time(pid, &ticks, NULL) < 0
+			    ? -1
+			    : snprintf(text, sizeof(text), "%d %llu", (int)pid,
+				       (unsigned long long)ticks);
+		if (n < 0 || fd_write_full(setup->params->pid_fd, text, (size_t)n) < 0)
+			return err_set(err, errno, "record the pid of init");
+	}
+	if (maps || setup->params->pid_fd > 0)
+		if (send(setup->sync, "g", 1, MSG_NOSIGNAL) != 1)
+			return 0; /* init is gone: hear_from() knows better why */
+	return 0;
+}
+
+static int hear_from(struct setup *setup, pid_t pid, struct err *err)
+{
+	struct report report;
+	siginfo_t info = { 0 };
+	ssize_t n;
+
+	do
+		n = recv(setup->sync, &report, sizeof(report), 0);
+	while (n < 0 && errno == EINTR);
+	if (n == sizeof(report.failed) && !report.failed)
+		return 0;
+	if (n == sizeof(report)) {
+		report.err.text[sizeof(report.err.text) - 1] = '\0';
+		*err = report.err;
+		return -1;
+	}
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_code != CLD_EXITED) {
+		err_set(err, 0, "make the container: init was killed by signal %d", info.si_status);
+		return info.si_status == SIGKILL
+			       ? err_hint(err, "a memory limit that is too small can be the reason")
+			       : -1;
+	}
+	return err_set(err, 0, "make the container: init ended before it was ready");
+}
+
+int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *err)
+{
+	static const struct oci_linux none;
+	const struct oci_config *config = params->config;
+	struct setup setup = {
+		.params = params,
+		.config = config,
+		.process = config->process,
+		.linux_ = config->linux_ ? config->linux_ : &none,
+		.proc = -1,
+		.null = -1,
+		.rootfs = -1,
+		.sync = -1,
+		.empty = -1,
+		.terminal = -1,
+	};
+	struct err unheard;
+	pid_t child = -1;
+	int r = prepare(&setup, err ? err : (err = &unheard));
+
+	if (r == 0) {
+		child = spawn(&setup, err);
+		r = child < 0 || let_go(&setup, child, err) < 0 ? -1
+								: hear_from(&setup, child, err);
+	}
+	if (r < 0 && child > 0) {
+		kill(child, SIGKILL);
+		proc_wait(child);
+	}
+	release(&setup);
+	*pid = r < 0 ? -1 : child;
+	return r;
+}

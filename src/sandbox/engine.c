@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The level "plain": containers of the namespace engine on this host, for the lifecycle in
+ * runtime/. In the state directory: start.sock, on which init waits for `moat start`, and init.pid
+ * where there is no cgroup to find a half-made container by.
+ */
+#include "engine/engine.h"
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+#include "oci/config.h"
+#include "sandbox/sandbox.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define START_SOCKET "start.sock"
+#define PID_FILE     "init.pid"
+
+#define KILL_WAIT_MS 10000
+
+/* What create() keeps for a start() by the same process; one container a process. */
+static int kept_socket = -1;
+
+/* A path of any length fits into a socket's address through the directory's descriptor. */
+static void start_address(const struct container *container, struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(address->sun_path, sizeof(address->sun_path), "/proc/self/fd/%d/" START_SOCKET,
+		 container->state_fd);
+}
+
+static int listen_start(const struct container *container, struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+
+	start_address(container, &address);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(fd, 4) < 0)
+		return err_set(err, errno, "make %s/" START_SOCKET, container->state_path);
+	return fd_steal(&fd);
+}
+
+static int connect_start(const struct container *container, struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+
+	start_address(container, &address);
+	if (fd < 0)
+		return err_set(err, errno, "make a socket");
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd_steal(&fd);
+	if (errno == ENOENT || errno == ECONNREFUSED)
+		return err_set(err, ERR_NOT_RUNNING,
+			       "start container %s: its init waits no longer: it was started "
+			       "before, or has ended",
+			       container->id);
+	return err_set(err, errno, "connect to %s/" START_SOCKET, container->state_path);
+}
+
+/* Beside the directory that holds the containers, never among them. */
+static char *seccomp_cache(const struct container *container)
+{
+	const char *slash = strrchr(container->state_path, '/');
+
+	if (!container->config->linux_ || !container->config->linux_->seccomp || !slash)
+		return NULL;
+	return xasprintf("%.*s.seccomp", (int)(slash - container->state_path),
+			 container->state_path);
+}
+
+static int make_start_channel(const struct container *container, bool foreground,
+			      struct sandbox_params *params, struct err *err)
+{
+	int pair[2];
+
+	if (!foreground) {
+		params->start_listens = true;
+		params->start_socket = listen_start(container, err);
+		return params->start_socket < 0 ? -1 : 0;
+	}
+	if (fd_socketpair(SOCK_STREAM, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	params->start_socket = pair[1];
+	params->start_peer = kept_socket = pair[0];
+	return 0;
+}
+
+static int create_init(struct container *container, const struct create_options *options,
+		       struct err *err)
+{
+	_cleanup_free_ char *cache = seccomp_cache(container);
+	_cleanup_fd_ int start_socket = -1, pid_fd = -1;
+	struct sandbox_params params = {
+		.id = container->id,
+		.config = container->config,
+		.bundle = container->bundle,
+		.cgroup_path = container->cgroup_path,
+		.stdio = { 0, 1, 2 },
+		.preserve_fds = options->preserve_fds,
+		.console_socket = options->console_socket,
+		.seccomp_cache = cache,
+		.no_pivot = options->no_pivot,
+		.no_new_keyring = options->no_new_keyring,
+	};
+
+	if (make_start_channel(container, options->foreground, &params, err) < 0)
+		return -1;
+	start_socket = params.start_socket;
+	if (!container->cgroup_path) {
+		pid_fd = openat(container->state_fd, PID_FILE,
+				O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (pid_fd < 0)
+			return err_set(err, errno, "make %s/" PID_FILE, container->state_path);
+	}
+	params.pid_fd = pid_fd > 0 ? pid_fd : 0;
+	return sandbox_create(&params, &container->pid, err);
+}
+
+static void forget_files(const struct container *container)
+{
+	fd_replace(&kept_socket, -1);
+	unlinkat(container->state_fd, START_SOCKET, 0);
+	unlinkat(container->state_fd, PID_FILE, 0);
+}
+
+static int plain_create(struct container *container, const struct create_options *options,
+			struct err *err)
+{
+	const struct oci_linux *config = container->config->linux_;
+
+	if (container->cgroup_path &&
+	    cgroup_create(container->cgroup_path, config ? config->resources : NULL, err) < 0)
+		return -1;
+	if (create_init(container, options, err) == 0)
+		return 0;
+	container->pid = 0;
+	if (container->cgroup_path)
+		cgroup_remove(container->cgroup_path, NULL);
+	forget_files(container);
+	return -1;
+}
+
+static int plain_start(struct container *container, struct err *err)
+{
+	_cleanup_fd_ int fd = fd_steal(&kept_socket);
+
+	if (fd < 0)
+		fd = connect_start(container, err);
+	if (fd < 0 || sandbox_start(fd, err) < 0)
+		return -1;
+	unlinkat(container->state_fd, START_SOCKET, 0);
+	return 0;
+}
+
+/* Returns a pidfd of init if it is still the process that create() made, else -1. */
+static int open_init(const struct container *container, pid_t pid, uint64_t start_time)
+{
+	_cleanup_fd_ int fd = pid > 0 ? proc_pidfd(pid) : -1;
+
+	/* Checked after opening: the descriptor then stands for the process that was checked. */
+	if (fd < 0 || !proc_is_alive(pid, start_time))
+		return -1;
+	return fd_steal(&fd);
+}
+
+static int plain_kill(struct container *container, int signal, bool all, struct err *err)
+{
+	_cleanup_fd_ int init = -1;
+
+	if (all && container->cgroup_path)
+		return cgroup_signal(container->cgroup_path, signal, err);
+	init = open_init(container, container->pid, container->start_time);
+	if (init < 0)
+		return err_set(err, ERR_NOT_RUNNING, "container %s is not running", container->id);
+	if (proc_pidfd_signal(init, signal) < 0)
+		return err_set(err, errno, "send signal %d to container %s", signal, container->id);
+	return 0;
+}
+
+/* Init of a creation that was cut short is only in the file. */
+static int open_recorded_init(const struct container *container)
+{
+	_cleanup_free_ char *text = file_read(container->state_fd, PID_FILE, 64, NULL, NULL);
+	char *space = text ? strchr(text, ' ') : NULL;
+	uint64_t pid, start_time;
+
+	if (!space)
+		return -1;
+	*space = '\0';
+	if (str_to_u64(text, INT32_MAX, &pid) < 0 ||
+	    str_to_u64(space + 1, UINT64_MAX, &start_time) < 0)
+		return -1;
+	return open_init(container, (pid_t)pid, start_time);
+}
+
+static int kill_init(const struct container *container, struct err *err)
+{
+	_cleanup_fd_ int init = open_init(container, container->pid, container->start_time);
+	struct pollfd ended;
+
+	if (init < 0 && !container->cgroup_path && container->pid <= 0)
+		init = open_recorded_init(container);
+	if (init < 0)
+		return 0;
+	if (proc_pidfd_signal(init, SIGKILL) < 0 && errno != ESRCH)
+		return err_set(err, errno, "kill the init of container %s", container->id);
+	ended = (struct pollfd){ .fd = init, .events = POLLIN };
+	if (poll(&ended, 1, KILL_WAIT_MS) == 0)
+		return err_set(err, 0,
+			       "the init of container %s (pid %d) does not end although it "
+			       "was killed: it hangs in the kernel",
+			       container->id, (int)container->pid);
+	return 0;
+}
+
+static int plain_destroy(struct container *container, struct err *err)
+{
+	if (kill_init(container, err) < 0)
+		return -1;
+	if (container->cgroup_path && cgroup_remove(container->cgroup_path, err) < 0)
+		return -1;
+	forget_files(container);
+	return 0;
+}
+
+const struct engine_ops plain_engine = {
+	.name = "plain",
+	.create = plain_create,
+	.start = plain_start,
+	.kill = plain_kill,
+	.destroy = plain_destroy,
+};

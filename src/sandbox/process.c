@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The last steps before execve(2), for init and for processes that join later. */
+#include "sandbox/process.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "oci/config.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/*
+ * The working directory must lie in the root: getcwd(2) marks one that does not, which a path
+ * through a leaked descriptor would give ("/proc/self/fd/7").
+ */
+static int check_cwd(const char *cwd, struct err *err)
+{
+	char path[PATH_MAX];
+	long n = syscall(SYS_getcwd, path, sizeof(path));
+
+	if (n < 0 && errno == ERANGE) /* deeper than a path can say, but inside */
+		return 0;
+	if (n < 0)
+		return err_set(err, errno, "read the working directory %s", cwd);
+	if (path[0] != '/')
+		return err_set(err, 0,
+			       "the working directory %s is outside of the root file system", cwd);
+	return 0;
+}
+
+static int enter_cwd(const char *cwd, struct err *err)
+{
+	if (chdir(cwd) < 0)
+		return err_set(err, errno, "enter the working directory %s", cwd);
+	return check_cwd(cwd, err);
+}
+
+/*
+ * A user other than root must be able to open its streams anew (/dev/stdout). What is not ours to
+ * change stays as it is.
+ */
+static void own_stream(int fd, uid_t uid)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || st.st_uid == uid)
+		return;
+	if (S_ISCHR(st.st_mode) && !isatty(fd))
+		return; /* /dev/null is everybody's */
+	if (fchown(fd, uid, (gid_t)-1) < 0)
+		return;
+}
+
+static int take_terminal(int terminal, struct err *err)
+{
+	if (ioctl(terminal, TIOCSCTTY, 0) < 0)
+		return err_set(err, errno, "make the terminal the controlling one");
+	for (int i = 0; i < 3; i++)
+		if (dup3(terminal, i, 0) < 0)
+			return err_set(err, errno, "make the terminal a standard stream");
+	return 0;
+}
+
+/* stdio[i] may be any of 0, 1, 2 in another place: first out of the way, then to their places. */
+static int take_streams(const struct process_plan *plan, struct err *err)
+{
+	int moved[3];
+
+	if (plan->terminal >= 0)
+		return take_terminal(plan->terminal, err);
+	if (plan->stdio[0] == 0 && plan->stdio[1] == 1 && plan->stdio[2] == 2) {
+		for (int i = 0; i < 3; i++)
+			if (fd_set_cloexec(i, false) < 0)
+				return err_set(err, errno, "use descriptor %d", i);
+		return 0;
+	}
+	for (int i = 0; i < 3; i++) {
+		moved[i] = fcntl(plan->stdio[i], F_DUPFD_CLOEXEC, 3);
+		if (moved[i] < 0)
+			return err_set(err, errno, "use standard stream %d", i);
+	}
+	for (int i = 0; i < 3; i++) {
+		if (dup3(moved[i], i, 0) < 0)
+			return err_set(err, errno, "make standard stream %d", i);
+		close(moved[i]);
+	}
+	return 0;
+}
+
+/* CAP_SYS_ADMIN lasts until the filter is loaded, where that needs it. */
+static uint64_t capability_for_filter(const struct process_plan *plan)
+{
+	bool needed = plan->seccomp->count && !plan->process->no_new_privileges;
+
+	return needed ? 1ull << CAP_SYS_ADMIN : 0;
+}
+
+int process_become(struct process_plan *plan, struct err *err)
+{
+	const struct oci_process *process = plan->process;
+	const char *cwd = process->cwd;
+	int entered;
+
+	if (take_streams(plan, err) < 0)
+		return -1;
+	for (int i = 0; i < 3; i++)
+		own_stream(i, process->user->uid);
+	/* Nothing of ours may be left open in the program: not a directory of the host above all.
+	 */
+	if (syscall(SYS_close_range, 3 + plan->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return err_set(err, errno, "mark descriptors to be closed");
+	if (lsm_apply(process, plan->proc, err) < 0 || rlimits_apply(process, err) < 0 ||
+	    scheduling_apply(process, err) < 0)
+		return -1;
+	/* Root may enter what the user may not, and on a root-squashed file system the reverse. */
+	entered = enter_cwd(cwd, err);
+	if (entered < 0 && err->code != EACCES)
+		return -1;
+	if (capabilities_bound(plan->capabilities, err) < 0 || user_become(process, err) < 0)
+		return -1;
+	/* Read by others in the pid namespace it would tell of the host: until execve(2) it is not.
+	 */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_set(err, errno, "guard the process");
+	if (capabilities_apply(plan->capabilities, capability_for_filter(plan), err) < 0)
+		return -1;
+	if (entered < 0 && enter_cwd(cwd, err) < 0)
+		return -1;
+	if (process->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, errno, "set no_new_privs");
+	plan->program = program_find(process, err);
+	return plan->program ? 0 : -1;
+}
+
+static char **make_environment(const struct process_plan *plan)
+{
+	const struct oci_process *process = plan->process;
+	char **env = xcalloc(process->n_env + 2, sizeof(*env));
+
+	for (size_t i = 0; i < process->n_env; i++)
+		env[i] = process->env[i];
+	if (plan->home)
+		env[process->n_env] = xasprintf("HOME=%s", plan->home);
+	return env;
+}
+
+int process_execute(const struct process_plan *plan, struct err *err)
+{
+	char **env = make_environment(plan);
+	int listener = -1;
+
+	if (plan->seccomp->count) {
+		if (seccomp_filter_load(plan->seccomp, &listener, err) < 0)
+			return -1;
+		if (capability_for_filter(plan) &&
+		    capabilities_apply(plan->capabilities, 0, err) < 0)
+			return -1;
+	}
+	execve(plan->program, plan->process->args, env);
+	return process_error(err, errno, plan->process->args[0]);
+}

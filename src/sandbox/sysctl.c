@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * linux.sysctl. Only those that a namespace of the container's own holds: any other would change
+ * the host.
+ */
+#include "sandbox/setup.h"
+
+#include "base/file.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+static const struct {
+	const char *prefix; /* ends with a dot: all below it */
+	uint64_t namespace_;
+	const char *name;
+} owners[] = {
+	{ "net.", CLONE_NEWNET, "network" },
+	{ "fs.mqueue.", CLONE_NEWIPC, "ipc" },
+	{ "kernel.msgmax", CLONE_NEWIPC, "ipc" },
+	{ "kernel.msgmnb", CLONE_NEWIPC, "ipc" },
+	{ "kernel.msgmni", CLONE_NEWIPC, "ipc" },
+	{ "kernel.msg_next_id", CLONE_NEWIPC, "ipc" },
+	{ "kernel.sem", CLONE_NEWIPC, "ipc" },
+	{ "kernel.sem_next_id", CLONE_NEWIPC, "ipc" },
+	{ "kernel.shmall", CLONE_NEWIPC, "ipc" },
+	{ "kernel.shmmax", CLONE_NEWIPC, "ipc" },
+	{ "kernel.shmmni", CLONE_NEWIPC, "ipc" },
+	{ "kernel.shm_next_id", CLONE_NEWIPC, "ipc" },
+	{ "kernel.shm_rmid_forced", CLONE_NEWIPC, "ipc" },
+	{ "kernel.domainname", CLONE_NEWUTS, "uts" },
+	{ "kernel.hostname", CLONE_NEWUTS, "uts" },
+	{ "user.", CLONE_NEWUSER, "user" },
+};
+
+/* "net.ipv4.ip_forward" or "net/ipv4/conf/eth0.1/forwarding": the first separator decides. */
+static char *to_path(const char *key)
+{
+	char *path = xasprintf("sys/%s", key), *name = path + 4;
+	size_t first = strcspn(key, "./");
+
+	if (key[first] == '.')
+		for (char *p = name; *p; p++)
+			*p = *p == '.' ? '/' : *p == '/' ? '.' : *p;
+	return path;
+}
+
+static int check_one(const struct setup *setup, const char *key, struct err *err)
+{
+	_cleanup_free_ char *path = to_path(key);
+
+	if (!path_is_clean(path))
+		return err_set(err, 0, "linux.sysctl: '%s' is not a name of one", key);
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
+		_cleanup_free_ char *owner = to_path(owners[i].prefix);
+
+		if (owner[strlen(owner) - 1] == '/' ? !str_starts_with(path, owner)
+						    : !str_eq(path, owner))
+			continue;
+		if (namespaces_have(&setup->namespaces, owners[i].namespace_))
+			return 0;
+		return err_set(err, 0,
+			       "linux.sysctl: '%s' needs a %s namespace of the container's "
+			       "own",
+			       key, owners[i].name);
+	}
+	return err_set(err, 0,
+		       "linux.sysctl: '%s' is not kept per namespace: it would change the "
+		       "host",
+		       key);
+}
+
+int sysctl_check(const struct setup *setup, struct err *err)
+{
+	for (size_t i = 0; i < setup->linux_->n_sysctl; i++)
+		if (check_one(setup, setup->linux_->sysctl[i].key, err) < 0)
+			return -1;
+	return 0;
+}
+
+int sysctl_apply(struct setup *setup, struct err *err)
+{
+	for (size_t i = 0; i < setup->linux_->n_sysctl; i++) {
+		_cleanup_free_ char *path = to_path(setup->linux_->sysctl[i].key);
+
+		if (file_write(setup->proc, path, setup->linux_->sysctl[i].value, err) < 0)
+			return err_wrap(err, "set sysctl %s", setup->linux_->sysctl[i].key);
+	}
+	return 0;
+}
