@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 struct oci_config;
+struct oci_linux_resources;
+struct oci_process;
 struct moat_settings; /* the operator's file; libocispec */
 
 enum isolation { ISOLATION_PLAIN, ISOLATION_SANDBOX, ISOLATION_VM };
@@ -48,6 +50,17 @@ struct create_options {
 	bool foreground;
 };
 
+/* How a further process is run in a container. */
+struct exec_options {
+	const struct oci_process *process; /* whole: nothing is taken from the container's config */
+	const char
+		*user; /* "name", "uid", "name:group", "uid:gid" as seen inside; NULL: process's */
+	const char *cgroup; /* below the container's own; NULL: in it */
+	int preserve_fds;   /* as in create_options */
+	int console_socket;
+	bool ignore_paused; /* do it though the container is paused: it runs when that ends */
+};
+
 struct engine_ops {
 	const char *name;
 	/*
@@ -62,6 +75,21 @@ struct engine_ops {
 	int (*start)(struct container *container, struct err *err);
 	/* Send a signal to the workload's first process, or to all its processes. */
 	int (*kill)(struct container *container, int signal, bool all, struct err *err);
+	/*
+	 * Run a further process. Its standard streams are the caller's, as with create(). *pid is
+	 * a child of the caller that ends as the process does: the process itself, or one that
+	 * stands for it and passes signals on. A program that cannot be executed is an error here.
+	 */
+	int (*exec)(struct container *container, const struct exec_options *options, pid_t *pid,
+		    struct err *err);
+	/* Stop all processes, and let them go on. Nothing of the container runs in between. */
+	int (*pause)(struct container *container, struct err *err);
+	int (*resume)(struct container *container, struct err *err);
+	/* Change limits: those that resources names, the others stay. */
+	int (*update)(struct container *container, const struct oci_linux_resources *resources,
+		      struct err *err);
+	/* The pids of all its processes as the host sees them; *pids is to be freed. */
+	int (*processes)(struct container *container, pid_t **pids, size_t *count, struct err *err);
 	/*
 	 * Release what the engine holds: processes that are left (killed), the cgroup, files in
 	 * the state directory. Works in every state, after any crash, and more than once.

@@ -92,6 +92,24 @@ int instance_start(struct instance *instance, struct err *err);
 int instance_kill(struct instance *instance, int signal, bool all, struct err *err);
 
 /*
+ * instance_exec() - run a further process in a running container.
+ * @pid: a child of the caller that ends as the process does.
+ */
+int instance_exec(struct instance *instance, const struct exec_options *options, pid_t *pid,
+		  struct err *err);
+
+/* instance_pause(), instance_resume() - need the lock. 0, or -1. */
+int instance_pause(struct instance *instance, struct err *err);
+int instance_resume(struct instance *instance, struct err *err);
+
+/* instance_update() - change limits while it runs. Needs the lock. 0, or -1. */
+int instance_update(struct instance *instance, const struct oci_linux_resources *resources,
+		    struct err *err);
+
+/* instance_processes() - pids as the host sees them; *pids is to be freed. 0, or -1. */
+int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err);
+
+/*
  * instance_delete() - release everything and forget the container. Needs the lock.
  * @force: also where it runs: it is killed first.
  */

@@ -16,6 +16,12 @@ enum option_kind {
 	OPTION_FLAG,   /* bool * */
 	OPTION_STRING, /* const char ** */
 	OPTION_NUMBER, /* int *, zero or more */
+	OPTION_LIST,   /* struct cli_list *: may be given more than once */
+};
+
+struct cli_list {
+	const char **values;
+	size_t count;
 };
 
 /* One option. A table ends with an entry without a name. */
@@ -77,5 +83,6 @@ void cli_help_all(void);
 /* cli_json_string() - a quoted, escaped JSON string to stdout. */
 void cli_json_string(const char *s);
 
-extern const struct cli_command create_command, delete_command, doctor_command, features_command,
-	kill_command, list_command, run_command, spec_command, start_command, state_command;
+extern const struct cli_command create_command, delete_command, doctor_command, exec_command,
+	features_command, kill_command, list_command, pause_command, ps_command, resume_command,
+	run_command, spec_command, start_command, state_command, update_command;

@@ -17,6 +17,7 @@ static const struct option help_option = { "help", no_argument, NULL, 'h' };
 
 static int option_set(const struct cli_option *option, const char *value, struct err *err)
 {
+	struct cli_list *list;
 	uint64_t number;
 
 	switch (option->kind) {
@@ -31,6 +32,11 @@ static int option_set(const struct cli_option *option, const char *value, struct
 			return err_set(err, 0, "--%s: expected a number, found '%.64s'",
 				       option->name, value);
 		*(int *)option->target = (int)number;
+		break;
+	case OPTION_LIST:
+		list = option->target;
+		list->values = xrealloc(list->values, list->count + 1, sizeof(char *));
+		list->values[list->count++] = value;
 		break;
 	}
 	return 0;

@@ -3,15 +3,10 @@
 #include "cli/cli.h"
 
 #include "base/log.h"
-#include "base/proc.h"
-#include "cli/console.h"
+#include "cli/foreground.h"
 #include "oci/config.h"
 
-#include <signal.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 
 static const char *bundle = ".", *pid_file, *console_path;
 static struct create_options create_options = { .console_socket = -1 };
@@ -36,87 +31,27 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-/* A run in the foreground. */
-struct run {
-	struct instance *instance;
-	struct loop loop;
-	struct console console;
-	struct source signals;
-	bool terminal;
-	int status; /* the workload's, -1 while it runs */
-};
-
-static void reap(struct run *run)
+static int pass_on(struct foreground *foreground, int signal, struct err *err)
 {
-	pid_t pid;
-	int status;
-
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (pid == run->instance->container.pid)
-			run->status = proc_status_code(status);
-	if (run->status >= 0)
-		loop_quit(&run->loop);
+	return instance_kill(foreground->data, signal, false, err);
 }
 
-static int signal_came(struct source *source, uint32_t events, struct err *err)
+static int start_and_wait(struct foreground *foreground, struct instance *instance, struct err *err)
 {
-	struct run *run = source->data;
-	struct signalfd_siginfo info;
-	struct err ignored = { 0 };
-
-	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
-		return 0;
-	if (info.ssi_signo == SIGCHLD)
-		reap(run);
-	else if (info.ssi_signo == SIGWINCH && run->terminal)
-		console_resize(&run->console);
-	else if (instance_kill(run->instance, (int)info.ssi_signo, false, &ignored) < 0)
-		log_debug("pass on signal %u: %s", info.ssi_signo, ignored.text);
-	return 0;
-}
-
-/* Signals wait in a descriptor from before the container exists, so that none is lost. */
-static int watch_signals(struct run *run, struct err *err)
-{
-	sigset_t all;
-
-	sigfillset(&all);
-	for (int fault = SIGILL; fault <= SIGSEGV; fault++)
-		if (fault == SIGILL || fault == SIGBUS || fault == SIGFPE || fault == SIGSEGV)
-			sigdelset(&all, fault);
-	sigdelset(&all, SIGTTIN);
-	sigdelset(&all, SIGTTOU);
-	sigdelset(&all, SIGURG);
-	sigdelset(&all, SIGPIPE);
-	if (sigprocmask(SIG_BLOCK, &all, NULL) < 0)
-		return err_set(err, errno, "block signals");
-	run->signals.fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-	run->signals.ready = signal_came;
-	run->signals.data = run;
-	if (run->signals.fd < 0)
-		return err_set(err, errno, "open a signal descriptor");
-	return loop_watch(&run->loop, &run->signals, EPOLLIN, err);
-}
-
-static int wait_for_end(struct run *run, struct err *err)
-{
-	if (run->terminal && console_attach(&run->console, &run->loop, err) < 0)
+	if (foreground_attach(foreground, err) < 0 || instance_start(instance, err) < 0)
 		return -1;
-	if (instance_start(run->instance, err) < 0)
-		return -1;
-	return loop_run(&run->loop, err);
+	return foreground_wait(foreground, err);
 }
 
-static int run_foreground(struct run *run, struct err *err)
+static int run_foreground(struct foreground *foreground, struct instance *instance, struct err *err)
 {
 	struct err cleanup = { 0 };
-	int r = wait_for_end(run, err);
+	int status = start_and_wait(foreground, instance, err);
 
-	if (run->terminal)
-		console_close(&run->console);
-	if ((!keep || r < 0) && instance_delete(run->instance, true, &cleanup) < 0)
+	foreground_close(foreground);
+	if ((!keep || status < 0) && instance_delete(instance, true, &cleanup) < 0)
 		log_warning("%s", cleanup.text);
-	return r < 0 ? -1 : run->status;
+	return status;
 }
 
 static int run_detached(struct instance *instance, struct err *err)
@@ -130,34 +65,37 @@ static int run_detached(struct instance *instance, struct err *err)
 	return -1;
 }
 
-static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
+static int prepare(struct foreground *foreground, struct err *err)
 {
-	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
-	struct run foreground = { .status = -1 };
-
 	create_options.no_pivot = no_pivot;
 	create_options.no_new_keyring = no_new_keyring;
 	create_options.debug = globals.debug;
 	create_options.foreground = !detach;
-	if (!detach) {
-		if (!no_subreaper)
-			prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-		if (loop_init(&foreground.loop, err) < 0 || watch_signals(&foreground, err) < 0)
-			return -1;
-	}
-	if (console_path && console_connect(console_path, &create_options.console_socket, err) < 0)
-		return -1;
-	if (!console_path && !detach &&
-	    console_pair(&foreground.console, &create_options.console_socket, err) < 0)
+	if (console_path)
+		return console_connect(console_path, &create_options.console_socket, err);
+	if (detach)
+		return 0;
+	return console_pair(&foreground->console, &create_options.console_socket, err);
+}
+
+static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+	struct foreground foreground = { .kill = pass_on };
+
+	if (!detach && !no_subreaper)
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	if ((!detach && foreground_prepare(&foreground, err) < 0) || prepare(&foreground, err) < 0)
 		return -1;
 	instance = instance_create(runtime, argv[0], bundle, pid_file, &create_options, err);
 	if (!instance)
 		return -1;
 	if (detach)
 		return run_detached(instance, err);
-	foreground.instance = instance;
+	foreground.data = instance;
+	foreground.pid = instance->container.pid;
 	foreground.terminal = instance->config->process->terminal && !console_path;
-	return run_foreground(&foreground, err);
+	return run_foreground(&foreground, instance, err);
 }
 
 const struct cli_command run_command = {

@@ -32,7 +32,8 @@ static int read_bundle(struct instance *instance, const char *bundle, char **tex
 	return instance->config ? 0 : -1;
 }
 
-static int check_bundle(struct instance *instance, const char *bundle, struct err *err)
+static int check_bundle(struct instance *instance, const char *bundle,
+			const struct create_options *options, struct err *err)
 {
 	const struct oci_config *config = instance->config;
 	struct stat st;
@@ -41,6 +42,10 @@ static int check_bundle(struct instance *instance, const char *bundle, struct er
 		return err_set(err, 0,
 			       "config.json: process: it is missing, so there is nothing to "
 			       "run");
+	if (config->process->terminal && options->console_socket < 0)
+		return err_set(err, 0,
+			       "config.json: process.terminal: the terminal has to go "
+			       "somewhere: give --console-socket");
 	instance->record->rootfs = config->root->path[0] == '/'
 					   ? xstrdup(config->root->path)
 					   : xasprintf("%s/%s", bundle, config->root->path);
@@ -149,7 +154,7 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 	instance = instance_new(runtime, id);
 	instance->record = xcalloc(1, sizeof(*instance->record));
 	if (read_bundle(instance, path, &text, &size, err) < 0 ||
-	    check_bundle(instance, path, err) < 0 ||
+	    check_bundle(instance, path, options, err) < 0 ||
 	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
 	    choose_cgroup(instance, err) < 0)
 		return NULL;

@@ -13,17 +13,7 @@ __attribute__((weak))
 const struct engine_ops plain_engine = { .name = "plain", .create = absent, .destroy = absent1 };
 __attribute__((weak))
 const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
-#include "cgroup/cgroup.h"
 #include "sandbox/seccomp.h"
-__attribute__((weak)) enum cgroup_layout cgroup_layout(void)
-{
-	return CGROUP_NONE;
-}
-__attribute__((weak)) char *cgroup_resolve(const struct oci_linux *linux_, const char *id,
-					   struct err *err)
-{
-	return NULL;
-}
 __attribute__((weak)) bool seccomp_flag_supported(const char *name)
 {
 	return false;

@@ -104,7 +104,9 @@ enum status instance_status(const struct instance *instance)
 		return record->creating ? STATUS_CREATING : STATUS_STOPPED;
 	if (!proc_is_alive(record->pid, record->start_time))
 		return STATUS_STOPPED;
-	return record->started ? STATUS_RUNNING : STATUS_CREATED;
+	if (!record->started)
+		return STATUS_CREATED;
+	return record->paused ? STATUS_PAUSED : STATUS_RUNNING;
 }
 
 static int wrong_state(const struct instance *instance, const char *action, const char *hint,
@@ -136,6 +138,61 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 		return wrong_state(instance, "signal", "", err);
 	}
 	return instance->engine->kill(&instance->container, signal, all, err);
+}
+
+int instance_exec(struct instance *instance, const struct exec_options *options, pid_t *pid,
+		  struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status != STATUS_RUNNING && status != STATUS_CREATED &&
+	    !(status == STATUS_PAUSED && options->ignore_paused))
+		return wrong_state(instance, "run a process in", "", err);
+	return instance->engine->exec(&instance->container, options, pid, err);
+}
+
+int instance_pause(struct instance *instance, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status != STATUS_RUNNING && status != STATUS_CREATED)
+		return wrong_state(instance, "pause", "", err);
+	if (instance->engine->pause(&instance->container, err) < 0)
+		return -1;
+	instance->record->paused = true;
+	return state_write(instance, err);
+}
+
+/* Also where the record does not say "paused": a pause that was killed may have frozen it. */
+int instance_resume(struct instance *instance, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_STOPPED || status == STATUS_CREATING)
+		return wrong_state(instance, "resume", "", err);
+	if (instance->engine->resume(&instance->container, err) < 0)
+		return -1;
+	instance->record->paused = false;
+	return state_write(instance, err);
+}
+
+int instance_update(struct instance *instance, const struct oci_linux_resources *resources,
+		    struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_STOPPED || status == STATUS_CREATING)
+		return wrong_state(instance, "change the limits of", "", err);
+	return instance->engine->update(&instance->container, resources, err);
+}
+
+int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_STOPPED || status == STATUS_CREATING)
+		return wrong_state(instance, "list the processes of", "", err);
+	return instance->engine->processes(&instance->container, pids, count, err);
 }
 
 int instance_delete(struct instance *instance, bool force, struct err *err)

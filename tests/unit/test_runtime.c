@@ -117,6 +117,7 @@ static int setup(void **state)
 	if (mkdir(f->bundle, 0700) < 0 || mkdir(rootfs, 0700) < 0)
 		return -1;
 	write_config(f, "");
+	f->options.console_socket = -1;
 	*state = f;
 	return open_runtime(f, "moat-plain", NULL);
 }
