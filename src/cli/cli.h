@@ -41,6 +41,7 @@ struct cli_command {
 	const char *details;   /* sentences for --help; NULL: none */
 	const struct cli_option *options;
 	int arguments_min, arguments_max;
+	bool enters; /* a process of moat enters a container: its binary has to be protected */
 	bool options_first; /* options end at the first argument (a command line follows) */
 	/*
 	 * What the command does. Returns the exit status of moat; -1 with err set: main() reports

@@ -45,5 +45,6 @@ const struct cli_command create_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,
+	.enters = true,
 	.run = create,
 };

@@ -238,6 +238,7 @@ const struct cli_command exec_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 65536,
+	.enters = true,
 	.options_first = true,
 	.run = exec_process,
 };

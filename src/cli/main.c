@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/self.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -137,7 +138,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	command = find_command(argv[first], &err);
-	if (!command)
+	if (!command || (command->enters && self_protect(argv, &err) < 0))
 		return report(&err);
 	r = run_command_line(command, argv[0], argc - first, argv + first, &err);
 	return r < 0 ? report(&err) : r;

@@ -108,5 +108,6 @@ const struct cli_command run_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,
+	.enters = true,
 	.run = run,
 };
