@@ -30,6 +30,13 @@ struct guest_memory {
 };
 
 /*
+ * guest_memory_create() - a file of size bytes in memory, to be a machine's RAM. Where the caller
+ * may mount a tmpfs it can have huge pages (see guest_memory_map()), else it is a memfd.
+ * Returns a descriptor, or -1 with err set.
+ */
+int guest_memory_create(uint64_t size, struct err *err);
+
+/*
  * guest_memory_map() - map a memfd of size bytes as guest RAM, shared. Pages that nobody has
  * written take no memory; the descriptor stays the caller's and may be closed.
  * Returns 0, or -1 with err set.

@@ -16,12 +16,18 @@ struct vmm_config {
 	int memory_fd;	      /* memfd of memory_size bytes: guest RAM, shared with fsd */
 	uint64_t memory_size; /* bytes, a multiple of 2 MiB */
 	unsigned int vcpus;   /* 1 to VMM_VCPUS_MAX */
-	int kernel_fd;	      /* vmlinux (ELF with PVH or 64-bit entry) or bzImage */
-	int initrd_fd;	      /* the agent's initramfs */
-	const char *cmdline;  /* the caller's part; the VMM appends its devices */
-	int control_fd;	      /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
-	int fs_fd;	      /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
-	int serial_fd;	      /* where the serial console's output goes; -1: no console at all */
+	int kernel_fd;	      /* vmlinux (ELF with the kernel's 64-bit entry) or bzImage */
+	int initrd_fd;	      /* the agent's initramfs; -1: none */
+	const char *kernel_name, *initrd_name; /* for messages; NULL: "the kernel image", ... */
+	/*
+	 * The caller's part. In front of it the VMM puts what its machine asks for (how to reset
+	 * it, that a panic is to, its timers, its console or that there is none), behind it its
+	 * devices.
+	 */
+	const char *cmdline;
+	int control_fd; /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
+	int fs_fd;	/* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
+	int serial_fd;	/* where the serial console's output goes; -1: no console at all */
 };
 
 #define VMM_VCPUS_MAX 32
@@ -72,10 +78,14 @@ enum vmm_event_type {
 
 enum vmm_end {
 	VMM_END_RESET = 1, /* the guest rebooted or powered off (the agent's normal end) */
-	VMM_END_PANIC,	   /* the guest kernel panicked (pvpanic port or triple fault) */
-	VMM_END_STOPPED,   /* VMM_REQUEST_STOP, or the control socket closed */
-	VMM_END_KVM,	   /* KVM could not go on: KVM_EXIT_INTERNAL_ERROR, FAIL_ENTRY */
-	VMM_END_ERROR,	   /* the vmm itself met an error; text says which */
+	/*
+	 * A triple fault. A kernel that panics resets the machine: it is VMM_END_RESET without
+	 * the agent having said good-bye to the monitor.
+	 */
+	VMM_END_PANIC,
+	VMM_END_STOPPED, /* VMM_REQUEST_STOP, or the control socket closed */
+	VMM_END_KVM,	 /* KVM could not go on: KVM_EXIT_INTERNAL_ERROR, FAIL_ENTRY */
+	VMM_END_ERROR,	 /* the vmm itself met an error; text says which */
 };
 
 struct vmm_event {
@@ -91,7 +101,8 @@ struct vmm_event {
  * goes to the monitor as VMM_EVENT_ENDED.
  *
  * vmm_setup() returns a machine, or NULL with err set (the message is for the user: it says where
- * the kernel image is broken, or what KVM refused). vmm_run() returns 0, or -1 with err set.
+ * the kernel image is broken, or what KVM refused). vmm_run() returns 0, or -1 with err set,
+ * and frees the machine; the configuration's descriptors stay the caller's.
  */
 struct vmm;
 struct vmm *vmm_setup(const struct vmm_config *config, struct err *err);

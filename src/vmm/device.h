@@ -58,10 +58,16 @@ struct device_transport {
 
 struct device {
 	const struct device_ops *ops;
-	const struct device_transport *transport; /* the transport's */
-	uint64_t features;			  /* what was negotiated, while active */
-	bool active;				  /* between DRIVER_OK and a reset or a failure */
+	const struct device_transport *transport;
+	void *transport_data;
+	uint64_t features; /* what was negotiated, while active */
+	bool active;	   /* between DRIVER_OK and a reset or a failure */
 	struct virtqueue queues[DEVICE_QUEUES_MAX];
+	/*
+	 * The transport's eventfds: kicks that come from the driver, the interrupt that goes to
+	 * it. Only an external device looks at them.
+	 */
+	int kick_fds[DEVICE_QUEUES_MAX], call_fd;
 	/* The configuration space, little-endian, as the guest reads it; it cannot write there. */
 	uint8_t config[DEVICE_CONFIG_MAX];
 	uint32_t config_size;

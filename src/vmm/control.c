@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The control socket: the monitor's requests and what it is told. The monitor is trusted; what it
+ * sends is still checked for its shape, since a port's descriptor comes with it.
+ */
+#include "vmm/machine.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "vmm/vsock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+void control_event(struct vmm *vmm, enum vmm_event_type type, uint32_t port)
+{
+	struct vmm_event event = { .type = type, .port = port };
+
+	if (type == VMM_EVENT_ENDED) {
+		event.end = vmm->end;
+		memcpy(event.text, vmm->end_text, sizeof(event.text));
+	}
+	fd_send(vmm->control.fd, &event, sizeof(event), NULL, 0);
+}
+
+static void port_add(struct vmm *vmm, const struct vmm_request *request, int *fd)
+{
+	struct err err;
+
+	if (*fd < 0)
+		err_set(&err, EINVAL, "add port %u without a descriptor", request->port);
+	else if (vsock_port_add(vmm->vsock, request->port, fd_steal(fd), request->flags, &err) == 0)
+		return;
+	/* Who waits for the stream's end is not left waiting. */
+	log_error("%s", err.text);
+	control_event(vmm, VMM_EVENT_PORT_CLOSED, request->port);
+}
+
+static void pause_vcpus(struct vmm *vmm)
+{
+	if (vmm->run == RUN_GO)
+		vcpus_command(vmm, RUN_PAUSE); /* the last one to stand still answers */
+	else if (vmm->parked == vmm->vcpu_count)
+		control_event(vmm, VMM_EVENT_PAUSED, 0);
+}
+
+static int control_ready(struct source *source, uint32_t events, struct err *err)
+{
+	struct vmm *vmm = source->data;
+	struct vmm_request request;
+	_cleanup_fd_ int fd = -1;
+	ssize_t n = fd_receive(source->fd, &request, sizeof(request), &fd, 1);
+
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0) {
+		machine_end(vmm, VMM_END_STOPPED, "the monitor has ended");
+		return 0;
+	}
+	if (n != sizeof(request))
+		return err_set(err, EPROTO, "take a request of %zd bytes from the monitor", n);
+	switch (request.type) {
+	case VMM_REQUEST_PORT_ADD:
+		port_add(vmm, &request, &fd);
+		return 0;
+	case VMM_REQUEST_PORT_REMOVE:
+		vsock_port_remove(vmm->vsock, request.port);
+		return 0;
+	case VMM_REQUEST_PAUSE:
+		pause_vcpus(vmm);
+		return 0;
+	case VMM_REQUEST_RESUME:
+		vcpus_command(vmm, RUN_GO);
+		control_event(vmm, VMM_EVENT_RESUMED, 0);
+		return 0;
+	case VMM_REQUEST_STOP:
+		machine_end(vmm, VMM_END_STOPPED, "the machine was stopped");
+		return 0;
+	default:
+		return err_set(err, EPROTO, "take request %u from the monitor", request.type);
+	}
+}
+
+int control_init(struct vmm *vmm, int fd, struct err *err)
+{
+	vmm->control = (struct source){ .fd = fd, .ready = control_ready, .data = vmm };
+	return loop_watch(&vmm->loop, &vmm->control, EPOLLIN, err);
+}

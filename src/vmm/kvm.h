@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The calls to /dev/kvm that make a virtual machine (Linux, Documentation/virt/kvm/api.rst). */
+#pragma once
+
+#include "base/err.h"
+#include "virtio/memory.h"
+
+#include <linux/kvm.h>
+
+struct kvm {
+	int kvm_fd; /* /dev/kvm; the caller's */
+	int vm_fd;
+	size_t run_size; /* bytes of struct kvm_run and what follows it */
+};
+
+/*
+ * kvm_create() - a VM with its interrupt controllers and its memory. No vCPU yet.
+ * Returns 0, or -1 with err set. kvm_close() also after a failure.
+ */
+int kvm_create(struct kvm *kvm, int kvm_fd, const struct guest_memory *memory, struct err *err);
+void kvm_close(struct kvm *kvm);
+
+/* kvm_irqfd() - a write to the eventfd raises the interrupt line. */
+int kvm_irqfd(const struct kvm *kvm, uint32_t gsi, int fd, struct err *err);
+
+/* kvm_ioeventfd() - a 32-bit store of value at gpa signals the eventfd instead of an exit. */
+int kvm_ioeventfd(const struct kvm *kvm, uint64_t gpa, uint32_t value, int fd, struct err *err);
+
+/*
+ * kvm_vcpu_create() - vCPU number id; its APIC id is the same.
+ * @run: where its shared page is mapped.
+ * Returns its descriptor, or -1 with err set.
+ */
+int kvm_vcpu_create(const struct kvm *kvm, unsigned int id, struct kvm_run **run, struct err *err);

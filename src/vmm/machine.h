@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The machine: what vmm.h's opaque struct is, and what its files ask of each other. The main thread
+ * runs the loop, which owns the devices and all that is not said to be shared; each vCPU has a
+ * thread of its own.
+ */
+#pragma once
+
+#include "vmm/calls.h"
+#include "vmm/fs.h"
+#include "vmm/kvm.h"
+#include "vmm/mmio.h"
+#include "vmm/serial.h"
+#include "vmm/vmm.h"
+
+#define MACHINE_DEVICES_MAX 8u
+
+struct vcpu {
+	struct vmm *vmm;
+	int fd;
+	struct kvm_run *run;
+	pthread_t thread;
+};
+
+enum run_state { RUN_GO, RUN_PAUSE, RUN_STOP };
+
+struct vmm {
+	struct guest_memory memory;
+	struct kvm kvm;
+	struct loop loop;
+	struct calls calls;
+	struct source control;
+
+	struct mmio_device mmio[MACHINE_DEVICES_MAX];
+	unsigned int devices;
+	struct fs_device fs;
+	struct device rng;
+	struct device *vsock;
+	struct serial *serial; /* NULL: no console */
+
+	struct vcpu vcpus[VMM_VCPUS_MAX];
+	unsigned int vcpu_count;
+
+	/* Shared with the vCPUs: what they are to do, and the number of the last pause. */
+	pthread_mutex_t run_lock;
+	pthread_cond_t run_changed;
+	enum run_state run;
+	uint64_t pause;
+	unsigned int parked; /* the loop's: vCPUs that stand still for this pause */
+
+	/* Why the machine ended: the first reason counts. */
+	enum vmm_end end; /* 0: it runs */
+	char end_text[sizeof(((struct vmm_event *)0)->text)];
+};
+
+/* machine_end() - end the machine, on the loop's thread. The text is for the user. */
+void machine_end(struct vmm *vmm, enum vmm_end end, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * machine_io() - a vCPU's access to I/O ports: count values of size bytes, one after the other.
+ * Returns false where it asks for the machine's end.
+ */
+bool machine_io(struct vmm *vmm, uint16_t port, uint8_t *data, uint32_t size, uint32_t count,
+		bool write);
+
+/* machine_mmio() - a vCPU's access to an address that is not memory, at most 8 bytes. */
+void machine_mmio(struct vmm *vmm, uint64_t address, uint8_t *data, uint32_t size, bool write);
+
+/* vcpus_create() - all vCPUs, the first to enter the kernel. Returns 0, or -1 with err set. */
+int vcpus_create(struct vmm *vmm, unsigned int count, uint64_t entry, struct err *err);
+/* vcpus_start() - a thread for each. Returns 0, or -1 with err set. */
+int vcpus_start(struct vmm *vmm, struct err *err);
+/* vcpus_command() - have every vCPU go on, stand still, or end its thread. */
+void vcpus_command(struct vmm *vmm, enum run_state run);
+/* vcpus_join() - wait for the threads to end, after calls_close() and RUN_STOP. */
+void vcpus_join(struct vmm *vmm);
+
+/* control_init() - listen to the monitor. fd stays the caller's. Returns 0, or -1 with err set. */
+int control_init(struct vmm *vmm, int fd, struct err *err);
+/* control_event() - tell the monitor. One that is gone is found by its socket's end. */
+void control_event(struct vmm *vmm, enum vmm_event_type type, uint32_t port);

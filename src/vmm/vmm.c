@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The machine's life: setup makes all of it, run serves until something ends it.
+ *
+ * What vmm_run() asks of the host, and the jail therefore has to allow: KVM_RUN, and on the way out
+ * of a crash KVM_GET_REGS and after a pause KVM_KVMCLOCK_CTRL; threads for the vCPUs, and signals
+ * to them; epoll, reads and writes of eventfds; sendmsg and recvmsg with the monitor and fsd, poll
+ * for fsd's answer; getrandom; and what sockets' streams need (vsock.c).
+ */
+#include "vmm/machine.h"
+
+#include "base/mem.h"
+#include "vmm/rng.h"
+#include "vmm/vsock.h"
+#include "vmm/x86/x86.h"
+
+#include <linux/virtio_mmio.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/*
+ * The machine's own part of the command line. It is reset through the keyboard controller; a panic
+ * does that at once; there is no PIT to test timers with, and the TSC needs no watching.
+ */
+#define CMDLINE_MACHINE	   "reboot=k panic=-1 no_timer_check tsc=reliable"
+#define CMDLINE_CONSOLE	   "console=ttyS0 8250.nr_uarts=1"
+#define CMDLINE_NO_CONSOLE "8250.nr_uarts=0"
+
+void machine_end(struct vmm *vmm, enum vmm_end end, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!vmm->end) {
+		vmm->end = end;
+		va_start(ap, fmt);
+		vsnprintf(vmm->end_text, sizeof(vmm->end_text), fmt, ap);
+		va_end(ap);
+	}
+	loop_quit(&vmm->loop);
+}
+
+static void port_closed(void *data, uint32_t port)
+{
+	control_event(data, VMM_EVENT_PORT_CLOSED, port);
+}
+
+/* Puts a device on the bus: its page of registers, its doorbells, its interrupt. */
+static int attach(struct vmm *vmm, struct device *device, struct err *err)
+{
+	unsigned int index = vmm->devices;
+	struct mmio_device *mmio = &vmm->mmio[index];
+	uint64_t notify = MMIO_BASE + index * MMIO_SIZE + VIRTIO_MMIO_QUEUE_NOTIFY;
+
+	vmm->devices++;
+	if (mmio_init(mmio, device, &vmm->memory, &vmm->loop, &vmm->calls, err) < 0 ||
+	    kvm_irqfd(&vmm->kvm, MMIO_GSI_FIRST + index, device->call_fd, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < device->ops->queues; i++)
+		if (kvm_ioeventfd(&vmm->kvm, notify, i, device->kick_fds[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct err *err)
+{
+	if (config->fs_fd >= 0 && (fs_init(&vmm->fs, &vmm->loop, config->fs_fd, err) < 0 ||
+				   attach(vmm, &vmm->fs.device, err) < 0))
+		return -1;
+	vmm->vsock = vsock_new(&vmm->loop, port_closed, vmm, err);
+	if (!vmm->vsock || attach(vmm, vmm->vsock, err) < 0)
+		return -1;
+	rng_init(&vmm->rng);
+	if (attach(vmm, &vmm->rng, err) < 0)
+		return -1;
+	if (config->serial_fd < 0)
+		return 0;
+	vmm->serial = xcalloc(1, sizeof(*vmm->serial));
+	if (serial_init(vmm->serial, &vmm->loop, config->serial_fd, err) < 0)
+		return -1;
+	return kvm_irqfd(&vmm->kvm, SERIAL_GSI, vmm->serial->irq_fd, err);
+}
+
+static char *make_cmdline(const struct vmm *vmm, const char *callers)
+{
+	char *cmdline = xasprintf("%s %s %s", CMDLINE_MACHINE,
+				  vmm->serial ? CMDLINE_CONSOLE : CMDLINE_NO_CONSOLE,
+				  callers ? callers : "");
+
+	for (unsigned int i = 0; i < vmm->devices; i++) {
+		char *longer =
+			xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u", cmdline, MMIO_SIZE >> 10,
+				  MMIO_BASE + i * MMIO_SIZE, MMIO_GSI_FIRST + i);
+
+		free(cmdline);
+		cmdline = longer;
+	}
+	return cmdline;
+}
+
+static int load(struct vmm *vmm, const struct vmm_config *config, uint64_t *entry, struct err *err)
+{
+	_cleanup_free_ char *cmdline = make_cmdline(vmm, config->cmdline);
+	struct x86_kernel kernel;
+
+	if (x86_kernel_load(&vmm->memory, config->kernel_fd, &kernel, err) < 0)
+		return config->kernel_name ? err_wrap(err, "load %s", config->kernel_name) : -1;
+	if (x86_boot_setup(&vmm->memory, &kernel, config->initrd_fd, cmdline, config->vcpus, err) <
+	    0)
+		return config->initrd_name ? err_wrap(err, "boot with %s", config->initrd_name)
+					   : -1;
+	*entry = kernel.entry;
+	return 0;
+}
+
+static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *err)
+{
+	uint64_t entry;
+
+	if (config->vcpus < 1 || config->vcpus > VMM_VCPUS_MAX)
+		return err_set(err, 0, "make a machine of %u vCPUs; it can have 1 to %u",
+			       config->vcpus, VMM_VCPUS_MAX);
+	if (guest_memory_map(&vmm->memory, config->memory_fd, config->memory_size, err) < 0 ||
+	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
+	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||
+	    control_init(vmm, config->control_fd, err) < 0 || make_devices(vmm, config, err) < 0 ||
+	    load(vmm, config, &entry, err) < 0)
+		return -1;
+	return vcpus_create(vmm, config->vcpus, entry, err);
+}
+
+/* When no vCPU's thread is left. */
+static void machine_free(struct vmm *vmm)
+{
+	vcpus_join(vmm);
+	for (unsigned int i = 0; i < vmm->devices; i++)
+		mmio_free(&vmm->mmio[i]);
+	if (vmm->serial)
+		serial_free(vmm->serial);
+	free(vmm->serial);
+	kvm_close(&vmm->kvm);
+	calls_free(&vmm->calls);
+	loop_close(&vmm->loop);
+	guest_memory_unmap(&vmm->memory);
+	pthread_mutex_destroy(&vmm->run_lock);
+	pthread_cond_destroy(&vmm->run_changed);
+	free(vmm);
+}
+
+struct vmm *vmm_setup(const struct vmm_config *config, struct err *err)
+{
+	struct vmm *vmm = xcalloc(1, sizeof(*vmm));
+
+	vmm->kvm.vm_fd = vmm->loop.epoll_fd = vmm->calls.source.fd = -1;
+	pthread_mutex_init(&vmm->run_lock, NULL);
+	pthread_cond_init(&vmm->run_changed, NULL);
+	if (setup(vmm, config, err) == 0)
+		return vmm;
+	machine_free(vmm);
+	return NULL;
+}
+
+int vmm_run(struct vmm *vmm, struct err *err)
+{
+	int r = vcpus_start(vmm, err);
+
+	if (r == 0) {
+		control_event(vmm, VMM_EVENT_BOOTED, 0);
+		r = loop_run(&vmm->loop, err);
+	}
+	if (r < 0)
+		machine_end(vmm, VMM_END_ERROR, "%s", err->text);
+	calls_close(&vmm->calls);
+	vcpus_command(vmm, RUN_STOP);
+	if (vmm->serial)
+		serial_flush(vmm->serial);
+	control_event(vmm, VMM_EVENT_ENDED, 0);
+	machine_free(vmm);
+	return r;
+}
