@@ -14,6 +14,7 @@
 struct oci_config;
 struct oci_linux_resources;
 struct oci_process;
+struct moat_stats;
 struct moat_settings; /* the operator's file; libocispec */
 
 enum isolation { ISOLATION_PLAIN, ISOLATION_SANDBOX, ISOLATION_VM };
@@ -88,6 +89,10 @@ struct engine_ops {
 	/* Change limits: those that resources names, the others stay. */
 	int (*update)(struct container *container, const struct oci_linux_resources *resources,
 		      struct err *err);
+	/* What it has used so far: for moat_stats_free(), or NULL with err set. */
+	struct moat_stats *(*stats)(struct container *container, struct err *err);
+	/* A descriptor that becomes readable when memory runs out; see cgroup_oom_watch(). */
+	int (*oom_watch)(struct container *container, struct err *err);
 	/* The pids of all its processes as the host sees them; *pids is to be freed. */
 	int (*processes)(struct container *container, pid_t **pids, size_t *count, struct err *err);
 	/*

@@ -17,6 +17,7 @@
 #define RUNTIME_CONFIG_MAX  (16u << 20) /* bytes of a config.json */
 
 struct moat_record;
+struct moat_stats;
 struct oci_config;
 
 struct runtime_options {
@@ -105,6 +106,12 @@ int instance_resume(struct instance *instance, struct err *err);
 /* instance_update() - change limits while it runs. Needs the lock. 0, or -1. */
 int instance_update(struct instance *instance, const struct oci_linux_resources *resources,
 		    struct err *err);
+
+/* instance_stats() - what it has used so far: for moat_stats_free(), or NULL with err set. */
+struct moat_stats *instance_stats(struct instance *instance, struct err *err);
+
+/* instance_oom_watch() - a descriptor that becomes readable when memory runs out in it, or -1. */
+int instance_oom_watch(struct instance *instance, struct err *err);
 
 /* instance_processes() - pids as the host sees them; *pids is to be freed. 0, or -1. */
 int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err);

@@ -84,6 +84,6 @@ void cli_help_all(void);
 /* cli_json_string() - a quoted, escaped JSON string to stdout. */
 void cli_json_string(const char *s);
 
-extern const struct cli_command create_command, delete_command, doctor_command, exec_command,
-	features_command, kill_command, list_command, pause_command, ps_command, resume_command,
-	run_command, spec_command, start_command, state_command, update_command;
+extern const struct cli_command create_command, delete_command, doctor_command, events_command,
+	exec_command, features_command, kill_command, list_command, pause_command, ps_command,
+	resume_command, run_command, spec_command, start_command, state_command, update_command;

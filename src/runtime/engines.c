@@ -10,19 +10,22 @@ static int absent1(struct container *c, struct err *err)
 {
 	return 0;
 }
-__attribute__((weak)) const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
+__attribute__((weak))
+const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
 __attribute__((weak)) bool seccomp_flag_supported(const char *name)
 {
 	return false;
 }
-__attribute__((weak)) int seccomp_filter_compile(const struct oci_seccomp *s, const char *c, struct seccomp_filter *f, struct err *err)
+__attribute__((weak)) int seccomp_filter_compile(const struct oci_seccomp *s, const char *c,
+						 struct seccomp_filter *f, struct err *err)
 {
 	return err_set(err, 0, "this moat was built without seccomp");
 }
 __attribute__((weak)) void seccomp_filter_free(struct seccomp_filter *f)
 {
 }
-__attribute__((weak)) int seccomp_filter_load(const struct seccomp_filter *f, int *listener, struct err *err)
+__attribute__((weak)) int seccomp_filter_load(const struct seccomp_filter *f, int *listener,
+					      struct err *err)
 {
 	return err_set(err, 0, "this moat was built without seccomp");
 }

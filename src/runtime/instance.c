@@ -186,6 +186,20 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 	return instance->engine->update(&instance->container, resources, err);
 }
 
+struct moat_stats *instance_stats(struct instance *instance, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_STOPPED || status == STATUS_CREATING)
+		return wrong_state(instance, "read the statistics of", "", err), NULL;
+	return instance->engine->stats(&instance->container, err);
+}
+
+int instance_oom_watch(struct instance *instance, struct err *err)
+{
+	return instance->engine->oom_watch(&instance->container, err);
+}
+
 int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err)
 {
 	enum status status = instance_status(instance);
