@@ -70,6 +70,13 @@ int cgroup_open(const char *path);
 int cgroup_signal(const char *path, int signal, struct err *err);
 
 /*
+ * cgroup_processes() - the pids of the processes in it and below.
+ * @pids: an array to be freed; NULL where there is none. 0 stands for a process of another pid
+ *        namespace. Returns 0, or -1 with err set.
+ */
+int cgroup_processes(const char *path, pid_t **pids, size_t *count, struct err *err);
+
+/*
  * cgroup_freeze() - stop or resume every process in it, and wait until it is so.
  * What does not stop in some seconds is resumed, and an error. Returns 0, or -1 with err set.
  */

@@ -132,6 +132,13 @@ int cgroup_signal(const char *path, int signal, struct err *err)
 	return 0;
 }
 
+int cgroup_processes(const char *path, pid_t **pids, size_t *count, struct err *err)
+{
+	_cleanup_free_ char *directory = tracking_directory(layout_get(), path);
+
+	return directory ? tree_processes(directory, pids, count, err) : no_cgroups(err);
+}
+
 static int freeze_v2(const char *directory, bool frozen, struct err *err)
 {
 	_cleanup_fd_ int dirfd = tree_open(directory, err);

@@ -87,8 +87,16 @@ int tree_make(const char *mount, const char *directory, bool *parents, struct er
 	return err_set(err, errno, "make cgroup %s", directory);
 }
 
-/* Signals the processes of one cgroup. Returns their number, or -1. */
-static int signal_one(int dirfd, int signal, struct err *err)
+/* What is done with each process. */
+struct visit {
+	int signal; /* sent to it; 0: none */
+	bool list;  /* its pid is added to pids */
+	pid_t *pids;
+	size_t count;
+};
+
+/* Visits the processes of one cgroup. Returns their number, or -1. */
+static int visit_one(int dirfd, struct visit *visit, struct err *err)
 {
 	_cleanup_fd_ int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *text = NULL;
@@ -108,15 +116,19 @@ static int signal_one(int dirfd, int signal, struct err *err)
 		if (!*line)
 			continue;
 		n++; /* 0: a process of another pid namespace, which no signal of ours reaches */
-		if (signal && pid > 0 && kill(pid, signal) < 0 && errno != ESRCH)
-			return err_set(err, errno, "send signal %d to process %d", signal,
+		if (visit->signal && pid > 0 && kill(pid, visit->signal) < 0 && errno != ESRCH)
+			return err_set(err, errno, "send signal %d to process %d", visit->signal,
 				       (int)pid);
+		if (visit->list) {
+			visit->pids = xrealloc(visit->pids, visit->count + 1, sizeof(pid_t));
+			visit->pids[visit->count++] = pid;
+		}
 	}
 	return n;
 }
 
 /* Takes over dirfd. */
-static int signal_below(int dirfd, int signal, int depth, struct err *err)
+static int visit_below(int dirfd, struct visit *visit, int depth, struct err *err)
 {
 	DIR *dir = fdopendir(dirfd);
 	struct dirent *entry;
@@ -126,7 +138,7 @@ static int signal_below(int dirfd, int signal, int depth, struct err *err)
 		close(dirfd);
 		return err_set(err, errno, "list a cgroup");
 	}
-	total = signal_one(dirfd, signal, err);
+	total = visit_one(dirfd, visit, err);
 	while (total >= 0 && n >= 0 && (entry = readdir(dir))) {
 		int child;
 
@@ -140,7 +152,7 @@ static int signal_below(int dirfd, int signal, int depth, struct err *err)
 			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (child < 0)
 			continue; /* removed meanwhile */
-		n = signal_below(child, signal, depth + 1, err);
+		n = visit_below(child, visit, depth + 1, err);
 		total += n > 0 ? n : 0;
 	}
 	closedir(dir);
@@ -150,11 +162,28 @@ static int signal_below(int dirfd, int signal, int depth, struct err *err)
 int tree_signal(const char *directory, int signal, struct err *err)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n;
+	struct visit visit = { .signal = signal };
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_set(err, errno, "open cgroup %s", directory);
-	n = signal_below(fd, signal, 0, err);
+	n = visit_below(fd, &visit, 0, err);
 	return n < 0 ? err_wrap(err, "signal the processes of cgroup %s", directory) : n;
+}
+
+int tree_processes(const char *directory, pid_t **pids, size_t *count, struct err *err)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct visit visit = { .list = true };
+
+	if (fd < 0)
+		return err_set(err, errno, "open cgroup %s", directory);
+	if (visit_below(fd, &visit, 0, err) < 0) {
+		free(visit.pids);
+		return err_wrap(err, "list the processes of cgroup %s", directory);
+	}
+	*pids = visit.pids;
+	*count = visit.count;
+	return 0;
 }
 
 int tree_wait_event(int dirfd, const char *line, uint64_t deadline)

@@ -34,6 +34,9 @@ int tree_make(const char *mount, const char *directory, bool *parents, struct er
  */
 int tree_signal(const char *directory, int signal, struct err *err);
 
+/* tree_processes() - the pids in it and below; *pids is to be freed. 0, or -1 with err set. */
+int tree_processes(const char *directory, pid_t **pids, size_t *count, struct err *err);
+
 /*
  * tree_remove() - remove it and what is below, trying again until the deadline while there are
  * processes in it.

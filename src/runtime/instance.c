@@ -118,6 +118,16 @@ static int wrong_state(const struct instance *instance, const char *action, cons
 	return -1;
 }
 
+/* An isolation level may lack an operation. */
+static int check_operation(const struct instance *instance, bool has, const char *action,
+			   struct err *err)
+{
+	if (has)
+		return 0;
+	return err_set(err, 0, "cannot %s container %s: level %s does not offer that", action,
+		       instance->container.id, instance->engine->name);
+}
+
 int instance_start(struct instance *instance, struct err *err)
 {
 	if (instance_status(instance) != STATUS_CREATED)
@@ -148,6 +158,8 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 	if (status != STATUS_RUNNING && status != STATUS_CREATED &&
 	    !(status == STATUS_PAUSED && options->ignore_paused))
 		return wrong_state(instance, "run a process in", "", err);
+	if (check_operation(instance, instance->engine->exec, "run a process in", err) < 0)
+		return -1;
 	return instance->engine->exec(&instance->container, options, pid, err);
 }
 
@@ -157,6 +169,8 @@ int instance_pause(struct instance *instance, struct err *err)
 
 	if (status != STATUS_RUNNING && status != STATUS_CREATED)
 		return wrong_state(instance, "pause", "", err);
+	if (check_operation(instance, instance->engine->pause, "pause", err) < 0)
+		return -1;
 	if (instance->engine->pause(&instance->container, err) < 0)
 		return -1;
 	instance->record->paused = true;
@@ -170,6 +184,8 @@ int instance_resume(struct instance *instance, struct err *err)
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
 		return wrong_state(instance, "resume", "", err);
+	if (check_operation(instance, instance->engine->resume, "resume", err) < 0)
+		return -1;
 	if (instance->engine->resume(&instance->container, err) < 0)
 		return -1;
 	instance->record->paused = false;
@@ -183,6 +199,8 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
 		return wrong_state(instance, "change the limits of", "", err);
+	if (check_operation(instance, instance->engine->update, "change the limits of", err) < 0)
+		return -1;
 	return instance->engine->update(&instance->container, resources, err);
 }
 
@@ -192,11 +210,15 @@ struct moat_stats *instance_stats(struct instance *instance, struct err *err)
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
 		return wrong_state(instance, "read the statistics of", "", err), NULL;
+	if (check_operation(instance, instance->engine->stats, "read the statistics of", err) < 0)
+		return NULL;
 	return instance->engine->stats(&instance->container, err);
 }
 
 int instance_oom_watch(struct instance *instance, struct err *err)
 {
+	if (check_operation(instance, instance->engine->oom_watch, "watch", err) < 0)
+		return -1;
 	return instance->engine->oom_watch(&instance->container, err);
 }
 
@@ -206,6 +228,9 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
 		return wrong_state(instance, "list the processes of", "", err);
+	if (check_operation(instance, instance->engine->processes, "list the processes of", err) <
+	    0)
+		return -1;
 	return instance->engine->processes(&instance->container, pids, count, err);
 }
 

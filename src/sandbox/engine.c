@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
+#include "sandbox/control.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -239,5 +240,11 @@ const struct engine_ops plain_engine = {
 	.create = plain_create,
 	.start = plain_start,
 	.kill = plain_kill,
+	.pause = plain_pause,
+	.resume = plain_resume,
+	.update = plain_update,
+	.processes = plain_processes,
+	.stats = plain_stats,
+	.oom_watch = plain_oom_watch,
 	.destroy = plain_destroy,
 };

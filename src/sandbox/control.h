@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What plain_engine does to a running container through its cgroup; see engine/engine.h. */
+#pragma once
+
+#include "engine/engine.h"
+
+#include <stddef.h>
+
+int plain_pause(struct container *container, struct err *err);
+int plain_resume(struct container *container, struct err *err);
+int plain_update(struct container *container, const struct oci_linux_resources *resources,
+		 struct err *err);
+int plain_processes(struct container *container, pid_t **pids, size_t *count, struct err *err);
+struct moat_stats *plain_stats(struct container *container, struct err *err);
+int plain_oom_watch(struct container *container, struct err *err);
