@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Stand-ins that the engines' own tables replace when they are linked in. */
 #include "engine/engine.h"
-#include "sandbox/seccomp.h"
 static int absent(struct container *c, const struct create_options *o, struct err *err)
 {
 	return err_set(err, 0, "this moat was built without that isolation level");
@@ -10,22 +9,4 @@ static int absent1(struct container *c, struct err *err)
 {
 	return 0;
 }
-__attribute__((weak))
-const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
-__attribute__((weak)) bool seccomp_flag_supported(const char *name)
-{
-	return false;
-}
-__attribute__((weak)) int seccomp_filter_compile(const struct oci_seccomp *s, const char *c,
-						 struct seccomp_filter *f, struct err *err)
-{
-	return err_set(err, 0, "this moat was built without seccomp");
-}
-__attribute__((weak)) void seccomp_filter_free(struct seccomp_filter *f)
-{
-}
-__attribute__((weak)) int seccomp_filter_load(const struct seccomp_filter *f, int *listener,
-					      struct err *err)
-{
-	return err_set(err, 0, "this moat was built without seccomp");
-}
+__attribute__((weak)) const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
