@@ -4,9 +4,12 @@
 
 #include "oci/config.h"
 #include "oci/runtime_features.h"
+#include "sandbox/mount_options.h"
 #include "sandbox/seccomp.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <sys/capability.h>
 
 static size_t count(const char *const *names)
 {
@@ -27,6 +30,24 @@ static char **supported_flags(size_t *n)
 		if (seccomp_flag_supported(oci_seccomp_flags[i]))
 			flags[(*n)++] = (char *)oci_seccomp_flags[i];
 	return flags;
+}
+
+/* The capabilities that the running kernel has, by name. To be freed, each and all. */
+static char **capability_names(size_t *n)
+{
+	char **names = xcalloc(CAP_LAST_CAP + 2, sizeof(char *));
+
+	*n = 0;
+	for (cap_value_t i = 0; i <= CAP_LAST_CAP && CAP_IS_SUPPORTED(i); i++) {
+		char *name = cap_to_name(i);
+
+		for (char *p = name; p && *p; p++)
+			*p = (char)toupper((unsigned char)*p);
+		if (name)
+			names[(*n)++] = xstrdup(name);
+		cap_free(name);
+	}
+	return names;
 }
 
 char *features_json(void)
@@ -50,6 +71,7 @@ char *features_json(void)
 		.n_known_flags = count(oci_seccomp_flags),
 	};
 	_cleanup_free_ char **flags = supported_flags(&seccomp.n_supported_flags);
+	_cleanup_(strings_free_pointer) char **capabilities = NULL;
 	struct oci_features_enabled no = { .has_enabled = true };
 	struct oci_features_linux linux_ = {
 		.namespaces = (char **)oci_namespace_types,
@@ -62,9 +84,13 @@ char *features_json(void)
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",
 		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
+		.mount_options = (char **)mount_option_names(),
+		.n_mount_options = count(mount_option_names()),
 		.linux_ = &linux_,
 	};
 
 	seccomp.supported_flags = flags;
+	capabilities = capability_names(&linux_.n_capabilities);
+	linux_.capabilities = capabilities;
 	return oci_features_write(&features, NULL);
 }
