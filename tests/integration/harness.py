@@ -143,7 +143,6 @@ class Case(unittest.TestCase):
         os.chmod(upper, 0o755)
         subprocess.run(["mount", "-t", "overlay", "-o", "lowerdir=%s,upperdir=%s,workdir=%s" % (lower, upper, work),
                         "overlay", target], check=True)
-        self.before.mounts = host.mounts()
         self.addCleanup(self._unmount, target)
 
     def _unmount(self, target):
