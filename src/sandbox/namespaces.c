@@ -176,3 +176,26 @@ int namespaces_enter_time(const struct oci_linux *config, int proc, struct err *
 		return err_set(err, errno, "enter the time namespace");
 	return 0;
 }
+
+int namespaces_compare(int proc, pid_t pid, uint64_t *different, struct err *err)
+{
+	*different = 0;
+	for (size_t i = 0; i < NAMESPACE_KINDS; i++) {
+		char own_path[64], its_path[64];
+		struct stat own, its;
+
+		snprintf(own_path, sizeof(own_path), "self/ns/%s", kinds[i].file);
+		snprintf(its_path, sizeof(its_path), "%d/ns/%s", (int)pid, kinds[i].file);
+		if (fstatat(proc, own_path, &own, 0) < 0) {
+			if (errno == ENOENT) /* a kernel without that kind */
+				continue;
+			return err_set(err, errno, "look at our own %s namespace", kinds[i].name);
+		}
+		if (fstatat(proc, its_path, &its, 0) < 0)
+			return err_set(err, errno, "look at the %s namespace of process %d",
+				       kinds[i].name, (int)pid);
+		if (own.st_ino != its.st_ino || own.st_dev != its.st_dev)
+			*different |= kinds[i].flag;
+	}
+	return 0;
+}
