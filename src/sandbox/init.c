@@ -208,7 +208,8 @@ _Noreturn void init_main(struct setup *setup)
 		fail(setup, &err);
 	if (tell_parent(setup, NULL) < 0)
 		_exit(EXIT_FAILURE); /* the parent is gone before it could know of us */
-	close(setup->sync);
+	/* It may wait for long: nothing of the host is held meanwhile. */
+	fd_close_except(3 + plan.preserve_fds, &setup->params->start_socket, 1);
 	starter = wait_start(setup);
 	process_execute(&plan, &err);
 	if (send(starter, &err, sizeof(err), MSG_NOSIGNAL) < 0)

@@ -147,9 +147,9 @@ static int write_map(int proc, pid_t pid, const char *file, const struct oci_id_
 
 int namespaces_map_ids(const struct oci_linux *config, int proc, pid_t pid, struct err *err)
 {
-	if (write_map(proc, pid, "gid_map", config->gid_mappings, config->n_gid_mappings, err) < 0)
+	if (write_map(proc, pid, "uid_map", config->uid_mappings, config->n_uid_mappings, err) < 0)
 		return -1;
-	return write_map(proc, pid, "uid_map", config->uid_mappings, config->n_uid_mappings, err);
+	return write_map(proc, pid, "gid_map", config->gid_mappings, config->n_gid_mappings, err);
 }
 
 int namespaces_enter_time(const struct oci_linux *config, int proc, struct err *err)
