@@ -219,11 +219,23 @@ static int kill_init(const struct container *container, struct err *err)
 	return 0;
 }
 
+/*
+ * A creation that got as far as an init had a cgroup of its own. Otherwise the cgroup of that name
+ * may be another container's, which is why creation failed: then only an empty one goes.
+ */
+static int remove_cgroup(const struct container *container, struct err *err)
+{
+	if (!container->cgroup_path)
+		return 0;
+	if (container->pid > 0 || faccessat(container->state_fd, PID_FILE, F_OK, 0) == 0)
+		return cgroup_remove(container->cgroup_path, err);
+	cgroup_remove_empty(container->cgroup_path);
+	return 0;
+}
+
 static int plain_destroy(struct container *container, struct err *err)
 {
-	if (kill_init(container, err) < 0)
-		return -1;
-	if (container->cgroup_path && cgroup_remove(container->cgroup_path, err) < 0)
+	if (kill_init(container, err) < 0 || remove_cgroup(container, err) < 0)
 		return -1;
 	forget_files(container);
 	return 0;
