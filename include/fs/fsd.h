@@ -64,7 +64,7 @@ struct fsd_config {
  *   write                            interrupts (eventfd), answers to both, log lines
  *   openat close                     O_PATH by one component; "N" in /proc/self/fd for data
  *   statx fstatfs readlinkat getdents64 lseek
- *   preadv pwritev2 copy_file_range ftruncate fallocate fsync fdatasync syncfs
+ *   preadv pwritev2 copy_file_range truncate fallocate fsync fdatasync syncfs
  *   mkdirat mknodat symlinkat linkat unlinkat renameat2
  *   fchmodat fchownat utimensat
  *   setxattr getxattr listxattr removexattr

@@ -2,12 +2,11 @@
 /* Attributes: GETATTR, SETATTR, READLINK, STATFS. */
 #include "fs/session.h"
 
-#include "base/fd.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 /* The kernel's 32-bit form of a device number, as fuse_attr.rdev has it. */
 static uint32_t encode_device(uint32_t major, uint32_t minor)
@@ -89,21 +88,24 @@ int op_getattr(struct session *session, struct request *request, const void *arg
 static int set_size(struct session *session, struct node *node, const struct handle *handle,
 		    const struct fuse_setattr_in *in)
 {
-	_cleanup_fd_ int opened = -1;
-	int fd = handle ? handle->fd : -1;
+	const struct timespec now[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
+	int fd = handle ? handle->fd : node_fd(&session->nodes, node);
+	char path[FD_PATH_MAX];
 
 	if (in->size > INT64_MAX)
 		return -EFBIG;
 	if (!S_ISREG(node->identity.type))
 		return S_ISDIR(node->identity.type) ? -EISDIR : -EINVAL;
-	if (fd < 0) {
-		fd = opened = file_open(session, node, O_WRONLY);
-		if (fd < 0)
-			return fd;
-	}
+	if (fd < 0)
+		return fd;
 	creds_keep_set_id(&session->creds, !(in->valid & FATTR_KILL_SUIDGID) &&
 						   !(session->agreed & FUSE_HANDLE_KILLPRIV));
-	return ftruncate(fd, (off_t)in->size) < 0 ? -errno : 0;
+	if (truncate(fd_path(fd, path), (off_t)in->size) < 0)
+		return -errno;
+	/* Unlike truncate(2), ftruncate(2) sets the time also where the size stays. */
+	if (handle && utimensat(AT_FDCWD, path, now, 0) < 0)
+		return -errno;
+	return 0;
 }
 
 static int set_owner_and_mode(struct session *session, struct node *node,

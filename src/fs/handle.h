@@ -7,7 +7,6 @@
 
 #include "fs/node.h"
 
-
 struct handle {
 	struct node *node; /* a reference; NULL: free */
 	int fd;		   /* -1: the top directory */

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+The virtio-fs server against a real kernel: its dispatcher is joined to /dev/fuse (tests/unit/fs_mount.c), and what programs
+see through that mount is compared with what they see in a plain directory beside it.
+"""
+import errno
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from harness import BUILD
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FS_MOUNT = os.path.join(BUILD, "tests/unit/fs_mount")
+
+# What differs from a plain directory, and why it may.
+EXCEPTIONS = (
+    (r"special\.devices: ", "device nodes are refused: no file of the host's may be one that the guest chose"),
+    (r"special\.ioctls: ", "no ioctl is passed to the host"),
+    (r"access\.set_id_inheritance: carol-s", "a set-group-id file made by one who is in the group only by the "
+     "supplementary list loses the bit: older guest kernels do not tell, and CVE-2022-0358 came of believing"),
+    (r"access\.set_id_is_lost: alice .* (2767|6666), then", "set-group-id without group execution, which gives no "
+     "privilege, is left alone: so says the protocol (FUSE_HANDLE_KILLPRIV_V2)"),
+)
+
+
+def without_exceptions(differences):
+    return [d for d in differences if not any(re.match(pattern, d) for pattern, _ in EXCEPTIONS)]
+
+
+class Mounted(unittest.TestCase):
+    """A directory of the host, and the same by way of the server."""
+    options = ()
+    where = None  # None: the temporary directory
+
+    def setUp(self):
+        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+            self.skipTest("needs root and /dev/fuse")
+        self.work = tempfile.mkdtemp(prefix="moat-fs-", dir=self.where)
+        self.addCleanup(shutil.rmtree, self.work)
+        os.chmod(self.work, 0o755)
+        for name in ("host", "plain", "mount"):
+            os.mkdir(os.path.join(self.work, name))
+        self.host = os.path.join(self.work, "host")
+        self.plain = os.path.join(self.work, "plain")
+        self.mount = os.path.join(self.work, "mount")
+        self.guest = os.path.join(self.mount, "0")
+        self.server = None
+        self.start(*self.options)
+
+    def start(self, *options):
+        self.server = subprocess.Popen([FS_MOUNT, *options, self.host, self.mount], stdout=subprocess.PIPE)
+        self.addCleanup(self.stop)
+        self.assertEqual(self.server.stdout.readline(), b"ready\n")
+
+    def stop(self):
+        if not self.server:
+            return
+        subprocess.run(["umount", self.mount], check=True)
+        self.assertEqual(self.server.wait(timeout=30), 0)
+        self.server.stdout.close()
+        self.server = None
+
+    def see(self, path, only=""):
+        done = subprocess.run([sys.executable, "-m", "fscheck", path, only], cwd=HERE, stdout=subprocess.PIPE, check=True,
+                              timeout=600)
+        return json.loads(done.stdout)
+
+    def compare(self, only=""):
+        plain, guest = self.see(self.plain, only), self.see(self.guest, only)
+        self.assertGreater(len(plain), 50)
+        self.assertEqual([k for k in plain if k.endswith("!stopped")], [])
+        differences = [f"{k}: {plain.get(k)!r} on the host, {guest.get(k)!r} through the server"
+                       for k in sorted(set(plain) | set(guest)) if plain.get(k) != guest.get(k)]
+        self.assertEqual(without_exceptions(differences), [])
+        self.assertEqual(os.listdir(self.host), [])
+        return len(plain)
+
+    def path(self, name):
+        return os.path.join(self.guest, name)
+
+    def put(self, name, data):
+        with open(os.path.join(self.host, name), "wb") as f:
+            f.write(data)
+
+    def get(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+
+class SameAsHost(Mounted):
+    def test_everything(self):
+        self.assertGreater(self.compare(), 1000)
+
+
+class SameAsDisk(SameAsHost):
+    where = BUILD  # the file system of the source, where /tmp is a tmpfs
+
+
+class SameWithFewDescriptors(SameAsHost):
+    """Three descriptors for all nodes: nearly each access finds its way anew."""
+    options = ("--cached", "3")
+
+
+class LargeDirectory(Mounted):
+    options = ("--open", "200")
+    count = 100_000
+
+    def test_files(self):
+        for i in range(self.count):
+            os.close(os.open(os.path.join(self.host, f"file-{i}"), os.O_CREAT | os.O_WRONLY, 0o600))
+        with os.scandir(self.guest) as entries:
+            seen = {e.name: e.stat(follow_symlinks=False).st_mode for e in entries}
+        self.assertEqual(len(seen), self.count)
+        self.assertEqual(set(seen.values()), {0o100600})
+        for i in range(0, self.count, 997):
+            with open(self.path(f"file-{i}"), "w") as f:
+                f.write(str(i))
+        for i in range(0, self.count, 997):
+            with open(os.path.join(self.host, f"file-{i}")) as f:
+                self.assertEqual(f.read(), str(i))
+        shutil.rmtree(self.guest, ignore_errors=True)  # all but the root of the tree
+        self.assertEqual(os.listdir(self.host), [])
+
+
+class ReadOnly(Mounted):
+    options = ("--read-only",)
+
+    def test_nothing_changes(self):
+        self.put("f", b"text")
+        path = self.path("f")
+        self.assertEqual(self.get("f"), b"text")
+        for action in (lambda: open(path, "r+b"), lambda: open(path, "ab"), lambda: os.chmod(path, 0o777),
+                       lambda: os.chown(path, 1, 1), lambda: os.unlink(path), lambda: os.rename(path, path + "2"),
+                       lambda: os.link(path, path + "2"), lambda: os.symlink("f", path + "2"), lambda: os.mkdir(path + "2"),
+                       lambda: open(path + "2", "w"), lambda: os.truncate(path, 0), lambda: os.utime(path),
+                       lambda: os.setxattr(path, "user.a", b"b"), lambda: os.mkfifo(path + "2"),
+                       lambda: os.open(self.guest, os.O_TMPFILE | os.O_RDWR)):
+            with self.assertRaises(OSError) as caught:
+                action()
+            self.assertEqual(caught.exception.errno, errno.EROFS)
+        self.assertEqual(os.listdir(self.host), ["f"])
+
+
+class HostChanges(Mounted):
+    """What the host does meanwhile is seen soon, and breaks nothing."""
+
+    def soon(self, what):
+        end = time.monotonic() + 5
+        while not what() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertTrue(what())
+
+    def test_content(self):
+        self.put("f", b"one")
+        self.assertEqual(self.get("f"), b"one")
+        self.put("f", b"two")  # same size, a moment later
+        self.soon(lambda: self.get("f") == b"two")
+        self.put("f", b"longer")
+        self.soon(lambda: self.get("f") == b"longer")
+        with open(self.path("f"), "rb") as f:
+            self.assertEqual(f.read(), b"longer")
+            self.put("f", b"now while it is open")
+            self.soon(lambda: os.pread(f.fileno(), 100, 0) == b"now while it is open")
+
+    def test_names(self):
+        self.assertFalse(os.path.exists(self.path("new")))
+        self.put("new", b"here")
+        self.soon(lambda: os.path.exists(self.path("new")))
+        os.rename(os.path.join(self.host, "new"), os.path.join(self.host, "moved"))
+        self.soon(lambda: os.listdir(self.guest) == ["moved"])
+        self.soon(lambda: not os.path.exists(self.path("new")))
+        self.assertEqual(self.get("moved"), b"here")
+        os.unlink(os.path.join(self.host, "moved"))
+        self.soon(lambda: not os.path.exists(self.path("moved")))
+
+    def test_replaced_symlinks(self):
+        for i in range(6):  # inode numbers come again
+            os.symlink(f"target-{i}", os.path.join(self.host, "tmp"))
+            os.rename(os.path.join(self.host, "tmp"), os.path.join(self.host, "link"))
+            self.soon(lambda: os.readlink(self.path("link")) == f"target-{i}")  # noqa: B023
+
+    def test_directory_moved(self):
+        os.makedirs(os.path.join(self.host, "a/b"))
+        self.put("a/b/f", b"text")
+        self.assertEqual(self.get("a/b/f"), b"text")
+        os.rename(os.path.join(self.host, "a/b"), os.path.join(self.host, "z"))
+        self.soon(lambda: not os.path.exists(self.path("a/b/f")))
+        self.assertEqual(self.get("z/f"), b"text")
+
+    def test_written_at_once(self):
+        with open(self.path("f"), "wb", buffering=0) as f:
+            f.write(b"seen before it is closed")
+            with open(os.path.join(self.host, "f"), "rb") as seen:
+                self.assertEqual(seen.read(), b"seen before it is closed")
+
+
+class Programs(Mounted):
+    """Programs that lean on a file system in their own ways."""
+
+    def run_in(self, *command):
+        done = subprocess.run(command, cwd=self.guest, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout.decode(errors="replace")[-2000:])
+        return done.stdout
+
+    def test_tree_of_files(self):
+        self.run_in("cp", "-a", "/usr/include", "include")
+        self.run_in("diff", "-r", "--no-dereference", "/usr/include", "include")
+        self.run_in("tar", "-cf", "a.tar", "include")
+        os.mkdir(self.path("out"))
+        self.run_in("tar", "-C", "out", "-xf", "a.tar")
+        self.run_in("diff", "-r", "--no-dereference", "include", "out/include")
+        self.run_in("rm", "-rf", "include", "out")
+        self.assertEqual(os.listdir(self.host), ["a.tar"])
+
+    @unittest.skipUnless(shutil.which("git"), "no git")
+    def test_git(self):
+        self.run_in("git", "init", "-q", "a")
+        for i in range(50):
+            with open(self.path(f"a/file{i}"), "w") as f:
+                f.write(f"line {i}\n" * i)
+        git = ("git", "-C", "a", "-c", "user.name=t", "-c", "user.email=t@example.org")
+        self.run_in(*git, "add", ".")
+        self.run_in(*git, "commit", "-qm", "one")
+        self.run_in("git", "clone", "-q", "a", "b")
+        self.run_in("git", "-C", "b", "fsck", "--strict")
+        self.run_in("git", "-C", "b", "gc", "-q")
+        self.assertEqual(self.run_in("git", "-C", "b", "status", "--porcelain"), b"")
+
+    def test_sqlite(self):
+        for mode in ("delete", "wal"):
+            db = sqlite3.connect(self.path(f"{mode}.db"))
+            db.execute(f"pragma journal_mode={mode}")
+            db.execute("create table t (n integer primary key, text)")
+            for i in range(20):
+                with db:
+                    db.executemany("insert into t values (?, ?)", ((i * 100 + j, "x" * j) for j in range(100)))
+            self.assertEqual(db.execute("pragma integrity_check").fetchone(), ("ok",))
+            db.close()
+            db = sqlite3.connect(os.path.join(self.host, f"{mode}.db"))
+            self.assertEqual(db.execute("select count(*) from t").fetchone(), (2000,))
+            db.close()
+
+
+del Mounted  # a base only

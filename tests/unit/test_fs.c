@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The file server's operations, asked directly; what a whole kernel makes of them is tested by
+ * integration/test_fs.py. */
+#include "fuse_client.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <cmocka.h>
+
+static struct fuse_client c;
+
+static int setup(void **state)
+{
+	client_open(&c, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	client_close(&c);
+	return 0;
+}
+
+static void host_write(const char *name, const char *text)
+{
+	assert_int_equal(
+		file_replace(AT_FDCWD, client_path(&c, name), text, strlen(text), 0644, NULL), 0);
+}
+
+static void assert_host_text(const char *name, const char *text)
+{
+	char *got = file_read(AT_FDCWD, client_path(&c, name), 4096, NULL, NULL);
+
+	assert_non_null(got);
+	assert_string_equal(got, text);
+	free(got);
+}
+
+static void assert_payload(const char *text)
+{
+	assert_int_equal(c.answered, strlen(text));
+	assert_memory_equal(client_payload(&c), text, strlen(text));
+}
+
+static void init_negotiates(void **state)
+{
+	const struct fuse_init_out *out = client_payload(&c);
+	struct fuse_init_in in = { .major = 8, .minor = 0 };
+
+	/* A newer major version: ours is named, and the session has not begun. */
+	assert_int_equal(client_call(&c, FUSE_INIT, 0, &in, sizeof(in), NULL, 0), 0);
+	assert_int_equal(out->major, FUSE_KERNEL_VERSION);
+	assert_int_equal(client_getattr(&c, FUSE_ROOT_ID, NULL), -EIO);
+	in = (struct fuse_init_in){ .major = 7, .minor = 30 };
+	assert_int_equal(client_call(&c, FUSE_INIT, 0, &in, sizeof(in), NULL, 0), -EPROTO);
+	in = (struct fuse_init_in){ .major = 7, .minor = 31, .flags = FUSE_MAX_PAGES };
+	/* As a kernel before INIT_EXT sends it. */
+	assert_int_equal(client_call(&c, FUSE_INIT, 0, &in, 16, NULL, 0), 0);
+	assert_int_equal(out->flags, FUSE_MAX_PAGES);
+	in.flags = ~0u;
+	assert_int_equal(client_call(&c, FUSE_INIT, 0, &in, sizeof(in), NULL, 0), 0);
+	assert_false(out->flags & (FUSE_WRITEBACK_CACHE | FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS));
+	assert_true(out->flags & FUSE_HANDLE_KILLPRIV_V2);
+	assert_int_equal(out->max_write, 1 << 20);
+	/* What the guest had before is forgotten. */
+	assert_int_equal(client_getattr(&c, c.tree, NULL), -ESTALE);
+	assert_int_equal(client_call(&c, FUSE_DESTROY, 0, NULL, 0, NULL, 0), 0);
+	assert_int_equal(client_getattr(&c, FUSE_ROOT_ID, NULL), -EIO);
+}
+
+static void top_directory(void **state)
+{
+	struct fuse_read_in in = { .size = 4096 };
+	struct fuse_attr attr;
+	uint64_t handle;
+
+	assert_int_equal(client_getattr(&c, FUSE_ROOT_ID, &attr), 0);
+	assert_int_equal(attr.mode, S_IFDIR | 0555);
+	for (size_t i = 0; i < 6; i++) {
+		static const char *const none[] = { "1", "00", "+0", "-1", "1024", "a" };
+
+		assert_int_equal(client_name(&c, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, none[i], NULL),
+				 -ENOENT);
+	}
+	assert_int_equal(client_open_node(&c, FUSE_ROOT_ID, O_DIRECTORY, &handle), 0);
+	in.fh = handle;
+	assert_int_equal(client_call(&c, FUSE_READDIR, FUSE_ROOT_ID, &in, sizeof(in), NULL, 0), 0);
+	assert_int_equal(c.answered, 3 * 32); /* ".", "..", "0" */
+	in.offset = 3;
+	assert_int_equal(client_call(&c, FUSE_READDIR, FUSE_ROOT_ID, &in, sizeof(in), NULL, 0), 0);
+	assert_int_equal(c.answered, 0);
+	assert_int_equal(client_mkdir(&c, FUSE_ROOT_ID, "7"), 0);
+	assert_int_equal(client_name(&c, FUSE_RMDIR, FUSE_ROOT_ID, NULL, 0, "0", NULL), -EROFS);
+	assert_int_equal(client_call(&c, FUSE_STATFS, FUSE_ROOT_ID, NULL, 0, NULL, 0), 0);
+}
+
+static void trees_are_apart(void **state)
+{
+	struct fs_tree_add add = { .index = 5 };
+	struct fuse_link_in link = { 0 };
+	struct fuse_rename_in to = { 0 };
+	uint64_t file, other, handle;
+	struct err err;
+
+	/* The same directory twice: two nodes, and nothing is linked or moved between. */
+	assert_int_equal(session_add_tree(c.session, &add,
+					  open(client_path(&c, ""), O_PATH | O_CLOEXEC), &err),
+			 0);
+	assert_int_equal(session_add_tree(c.session, &add, open("/", O_PATH | O_CLOEXEC), &err),
+			 -1);
+	other = client_lookup(&c, FUSE_ROOT_ID, "5");
+	assert_true(other && other != c.tree);
+	file = client_create(&c, c.tree, "f", 0644, &handle);
+	assert_true(file);
+	assert_true(client_lookup(&c, other, "f") != file);
+	link.oldnodeid = file;
+	assert_int_equal(client_name(&c, FUSE_LINK, other, &link, sizeof(link), "g", NULL), -EXDEV);
+	to.newdir = other;
+	assert_int_equal(client_name(&c, FUSE_RENAME, c.tree, &to, sizeof(to), "f", "g"), -EXDEV);
+	/* A tree that is one file. */
+	add.index = 6;
+	assert_int_equal(session_add_tree(c.session, &add,
+					  open(client_path(&c, "f"), O_PATH | O_CLOEXEC), &err),
+			 0);
+	file = client_lookup(&c, FUSE_ROOT_ID, "6");
+	assert_int_equal(client_open_node(&c, file, O_RDWR, &handle), 0);
+	assert_int_equal(client_write(&c, file, handle, 0, "by itself", 0, 0), 0);
+	assert_host_text("f", "by itself");
+	assert_int_equal(client_lookup(&c, file, "x"), 0);
+}
+
+static void read_only_tree(void **state)
+{
+	struct fuse_rename_in to = { .newdir = c.tree };
+	struct fuse_setattr_in attr = { .valid = FATTR_MODE, .mode = 0777 };
+	struct fuse_setxattr_in xattr = { .size = 1 };
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = 0644 };
+	struct fuse_link_in link = { 0 };
+	struct fuse_mknod_in node = { .mode = S_IFREG | 0644 };
+	uint64_t f, handle;
+
+	c.session->trees[0].flags = FS_TREE_READ_ONLY;
+	host_write("f", "text");
+	f = client_lookup(&c, c.tree, "f");
+	link.oldnodeid = f;
+	assert_int_equal(client_open_node(&c, f, O_RDONLY, &handle), 0);
+	assert_int_equal(client_read(&c, f, handle, 0, 100), 0);
+	assert_payload("text");
+	assert_int_equal(client_open_node(&c, f, O_RDWR, &handle), -EROFS);
+	assert_int_equal(client_open_node(&c, f, O_WRONLY, &handle), -EROFS);
+	assert_int_equal(client_open_node(&c, f, O_RDONLY | O_TRUNC, &handle), -EROFS);
+	assert_int_equal(client_setattr(&c, f, &attr), -EROFS);
+	attr.valid = FATTR_SIZE;
+	assert_int_equal(client_setattr(&c, f, &attr), -EROFS);
+	assert_int_equal(client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create), "g", NULL),
+			 -EROFS);
+	assert_int_equal(client_name(&c, FUSE_TMPFILE, c.tree, &create, sizeof(create), "/", NULL),
+			 -EROFS);
+	assert_int_equal(client_mkdir(&c, c.tree, "d"), 0);
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &node, sizeof(node), "n", NULL),
+			 -EROFS);
+	assert_int_equal(client_name(&c, FUSE_SYMLINK, c.tree, NULL, 0, "l", "f"), -EROFS);
+	assert_int_equal(client_name(&c, FUSE_LINK, c.tree, &link, sizeof(link), "l", NULL),
+			 -EROFS);
+	assert_int_equal(client_name(&c, FUSE_UNLINK, c.tree, NULL, 0, "f", NULL), -EROFS);
+	assert_int_equal(client_name(&c, FUSE_RMDIR, c.tree, NULL, 0, "f", NULL), -EROFS);
+	assert_int_equal(client_name(&c, FUSE_RENAME, c.tree, &to, sizeof(to), "f", "g"), -EROFS);
+	assert_int_equal(client_name(&c, FUSE_SETXATTR, f, &xattr, sizeof(xattr), "user.a", ""),
+			 -EROFS);
+	assert_int_equal(client_name(&c, FUSE_REMOVEXATTR, f, NULL, 0, "user.a", NULL), -EROFS);
+	assert_host_text("f", "text");
+}
+
+static void data_goes_through(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0640, &handle);
+	const struct fuse_write_out *wrote = client_payload(&c);
+	struct fuse_attr attr;
+
+	assert_true(f);
+	assert_int_equal(client_write(&c, f, handle, 0, "0123456789", 0, 0), 0);
+	assert_int_equal(wrote->size, 10);
+	assert_int_equal(client_read(&c, f, handle, 3, 4), 0);
+	assert_payload("3456");
+	assert_int_equal(client_read(&c, f, handle, 8, 100), 0);
+	assert_payload("89");
+	assert_int_equal(client_read(&c, f, handle, 10, 100), 0);
+	assert_payload("");
+	assert_int_equal(client_getattr(&c, f, &attr), 0);
+	assert_int_equal(attr.size, 10);
+	assert_int_equal(attr.mode, S_IFREG | 0640);
+	/* What the host appended is not overwritten by one who appends; a page written back goes
+	 * where it was. */
+	host_write("g", "host");
+	f = client_lookup(&c, c.tree, "g");
+	assert_int_equal(client_open_node(&c, f, O_RDWR | O_APPEND, &handle), 0);
+	assert_int_equal(client_write(&c, f, handle, 0, "+guest", O_APPEND, 0), 0);
+	assert_int_equal(client_write(&c, f, handle, 0, "H", O_APPEND, FUSE_WRITE_CACHE), 0);
+	assert_host_text("g", "Host+guest");
+	/* No more than there is room for. */
+	c.room = sizeof(struct fuse_out_header) + 3;
+	assert_int_equal(client_read(&c, f, handle, 0, 100), 0);
+	assert_payload("Hos");
+}
+
+static void owners_and_umask(void **state)
+{
+	struct fuse_create_in in = { .flags = O_RDWR | O_CREAT,
+				     .mode = S_IFREG | 0666,
+				     .umask = 0027 };
+	struct stat st;
+	uint64_t d;
+
+	d = client_mkdir(&c, c.tree, "d");
+	assert_int_equal(chmod(client_path(&c, "d"), 0700), 0); /* not the host's to check */
+	c.uid = 1000;
+	c.gid = 1001;
+	assert_int_equal(client_name(&c, FUSE_CREATE, d, &in, sizeof(in), "f", NULL), 0);
+	assert_int_equal(stat(client_path(&c, "d/f"), &st), 0);
+	assert_int_equal(st.st_uid, 1000);
+	assert_int_equal(st.st_gid, 1001);
+	assert_int_equal(st.st_mode, S_IFREG | 0640);
+	assert_true(client_mkdir(&c, d, "e"));
+	assert_int_equal(client_name(&c, FUSE_SYMLINK, d, NULL, 0, "l", "f"), 0);
+	assert_int_equal(stat(client_path(&c, "d/e"), &st), 0);
+	assert_int_equal(st.st_uid, 1000);
+	assert_int_equal(lstat(client_path(&c, "d/l"), &st), 0);
+	assert_int_equal(st.st_gid, 1001);
+	c.uid = UINT32_MAX; /* no user at all */
+	assert_int_equal(client_name(&c, FUSE_CREATE, d, &in, sizeof(in), "g", NULL), -EPERM);
+	c.uid = 0;
+	c.gid = 0;
+	assert_int_equal(client_name(&c, FUSE_CREATE, d, &in, sizeof(in), "g", NULL), 0);
+	assert_int_equal(stat(client_path(&c, "d/g"), &st), 0);
+	assert_int_equal(st.st_uid, 0);
+}
+
+static void removed_but_known(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle), other;
+	struct fuse_setattr_in in = { .valid = FATTR_MODE, .mode = 0600 };
+	struct fuse_release_in release = { .fh = handle };
+	struct fuse_attr attr;
+	size_t nodes = c.session->nodes.count;
+
+	assert_int_equal(client_write(&c, f, handle, 0, "text", 0, 0), 0);
+	assert_int_equal(client_name(&c, FUSE_UNLINK, c.tree, NULL, 0, "f", NULL), 0);
+	assert_int_equal(client_setattr(&c, f, &in), 0);
+	assert_int_equal(client_getattr(&c, f, &attr), 0);
+	assert_int_equal(attr.nlink, 0);
+	assert_int_equal(attr.mode, S_IFREG | 0600);
+	other = client_create(&c, c.tree, "f", 0644, &handle);
+	assert_true(other && other != f);
+	assert_int_equal(client_call(&c, FUSE_RELEASE, f, &release, sizeof(release), NULL, 0), 0);
+	assert_int_equal(client_open_node(&c, f, O_RDONLY, &handle), 0);
+	assert_int_equal(client_read(&c, f, handle, 0, 10), 0);
+	assert_payload("text");
+	release.fh = handle;
+	assert_int_equal(client_call(&c, FUSE_RELEASE, f, &release, sizeof(release), NULL, 0), 0);
+	client_forget(&c, f, 1);
+	assert_int_equal(client_getattr(&c, f, NULL), -ESTALE);
+	assert_int_equal(c.session->nodes.count, nodes);
+}
+
+static void nodes_follow_names(void **state)
+{
+	struct fuse_rename2_in to = { .newdir = c.tree };
+	uint64_t a = client_mkdir(&c, c.tree, "a"), b = client_mkdir(&c, a, "b"), handle;
+	uint64_t f = client_create(&c, b, "f", 0644, &handle);
+
+	/* No descriptor may be cached: all goes by the places that are remembered. */
+	c.session->nodes.cached_max = 1;
+	to.newdir = c.tree;
+	assert_int_equal(client_name(&c, FUSE_RENAME2, a, &to, sizeof(to), "b", "z"), 0);
+	assert_int_equal(client_getattr(&c, f, NULL), 0);
+	assert_int_equal(client_lookup(&c, b, "f"), f);
+	to.flags = 1u << 1; /* RENAME_EXCHANGE */
+	assert_int_equal(client_name(&c, FUSE_RENAME2, c.tree, &to, sizeof(to), "a", "z"), 0);
+	assert_int_equal(client_lookup(&c, c.tree, "a"), b);
+	assert_int_equal(client_lookup(&c, c.tree, "z"), a);
+	assert_int_equal(client_getattr(&c, f, NULL), 0);
+	to.flags = 8;
+	assert_int_equal(client_name(&c, FUSE_RENAME2, c.tree, &to, sizeof(to), "a", "z"), -EINVAL);
+	/* The host moves it: found again by looking it up. */
+	assert_int_equal(rename(client_path(&c, "a/f"), client_path(&c, "g")), 0);
+	client_getattr(&c, a, NULL); /* takes the one descriptor */
+	assert_int_equal(client_getattr(&c, f, NULL), -ESTALE);
+	assert_int_equal(client_lookup(&c, c.tree, "g"), f);
+	assert_int_equal(client_getattr(&c, f, NULL), 0);
+	/* The host turns a tree upside down: no loop. */
+	assert_int_equal(rename(client_path(&c, "a"), client_path(&c, "z/a")), 0);
+	assert_int_equal(client_lookup(&c, a, "a"), b);
+	assert_int_equal(rename(client_path(&c, "z/a"), client_path(&c, "a")), 0);
+	assert_int_equal(rename(client_path(&c, "z"), client_path(&c, "a/z")), 0);
+	assert_int_equal(client_lookup(&c, b, "z"), a);
+	client_getattr(&c, a, NULL);
+	client_getattr(&c, b, NULL);
+	assert_int_equal(client_lookup(&c, c.tree, "a"), b);
+	assert_int_equal(client_getattr(&c, b, NULL), 0);
+}
+
+static void hard_links_are_one_node(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	struct fuse_link_in in = { .oldnodeid = f };
+	struct fuse_attr attr;
+
+	assert_int_equal(client_name(&c, FUSE_LINK, c.tree, &in, sizeof(in), "g", NULL), 0);
+	assert_int_equal(client_lookup(&c, c.tree, "g"), f);
+	assert_int_equal(client_name(&c, FUSE_UNLINK, c.tree, NULL, 0, "g", NULL), 0);
+	assert_int_equal(client_getattr(&c, f, &attr), 0);
+	assert_int_equal(attr.nlink, 1);
+	assert_int_equal(client_lookup(&c, c.tree, "f"), f);
+	in.oldnodeid = c.tree;
+	assert_int_equal(client_name(&c, FUSE_LINK, c.tree, &in, sizeof(in), "d", NULL), -EPERM);
+}
+
+static void large_directory(void **state)
+{
+	struct fuse_read_in in = { .size = 4096 };
+	uint64_t handle;
+	size_t seen = 0, known = 0, open_before;
+	char name[300];
+
+	for (int i = 0; i < 2000; i++) {
+		snprintf(name, sizeof(name), "%0*d", i % 200 + 5, i);
+		host_write(name, "");
+	}
+	assert_int_equal(client_open_node(&c, c.tree, O_DIRECTORY, &handle), 0);
+	open_before = c.session->nodes.cached;
+	in.fh = handle;
+	for (;;) {
+		const uint8_t *at = client_payload(&c);
+
+		assert_int_equal(
+			client_call(&c, FUSE_READDIRPLUS, c.tree, &in, sizeof(in), NULL, 0), 0);
+		if (!c.answered)
+			break;
+		for (size_t used = 0; used < c.answered;) {
+			const struct fuse_direntplus *entry = (const void *)(at + used);
+
+			seen++;
+			known += entry->entry_out.nodeid != 0;
+			in.offset = entry->dirent.off;
+			used += FUSE_DIRENTPLUS_SIZE(entry);
+		}
+	}
+	assert_int_equal(seen, 2002);
+	assert_int_equal(known, 2000);
+	/* Knowing 2000 files takes no descriptor. */
+	assert_int_equal(c.session->nodes.cached, open_before);
+}
+
+static void tables_are_bounded(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle), d;
+	struct fuse_read_in in = { .size = 1u << 20 };
+	int r, opened = 0;
+	char name[32];
+
+	while ((r = client_open_node(&c, f, O_RDONLY, &handle)) == 0)
+		opened++;
+	assert_int_equal(r, -ENFILE);
+	assert_in_range(opened, 100, 256);
+	assert_int_equal(client_lookup(&c, c.tree, "f"), f); /* the rest still works */
+	for (int i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		host_write(name, "");
+	}
+	for (int i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		r = client_name(&c, FUSE_LOOKUP, c.tree, NULL, 0, name, NULL);
+		if (r < 0)
+			break;
+	}
+	assert_int_equal(r, -ENFILE);
+	assert_int_equal(c.session->nodes.count, 4096);
+	session_reset(c.session);
+	assert_int_equal(c.session->nodes.count, 2); /* the top and the tree */
+	client_call(&c, FUSE_INIT, 0,
+		    &(struct fuse_init_in){ .major = 7, .minor = 38, .flags = ~0u },
+		    sizeof(struct fuse_init_in), NULL, 0);
+	d = client_lookup(&c, FUSE_ROOT_ID, "0");
+	assert_int_equal(client_open_node(&c, d, O_DIRECTORY, &handle), 0);
+	in.fh = handle;
+	/* A listing names them all and knows what fits. */
+	assert_int_equal(client_call(&c, FUSE_READDIRPLUS, d, &in, sizeof(in), NULL, 0), 0);
+	assert_true(c.answered > 5000 * 152);
+}
+
+static void attributes(void **state)
+{
+	struct fuse_setxattr_in set = { .size = 5 };
+	struct fuse_getxattr_in get = { .size = 100 };
+	const struct fuse_getxattr_out *size = client_payload(&c);
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+
+	assert_int_equal(client_call(&c, FUSE_SETXATTR, f, &set, sizeof(set), "user.a\0value", 12),
+			 0);
+	assert_int_equal(client_name(&c, FUSE_GETXATTR, f, &get, sizeof(get), "user.a", NULL), 0);
+	assert_payload("value");
+	get.size = 3;
+	assert_int_equal(client_name(&c, FUSE_GETXATTR, f, &get, sizeof(get), "user.a", NULL),
+			 -ERANGE);
+	get.size = 0;
+	assert_int_equal(client_name(&c, FUSE_GETXATTR, f, &get, sizeof(get), "user.a", NULL), 0);
+	assert_int_equal(size->size, 5);
+	assert_int_equal(client_call(&c, FUSE_LISTXATTR, f, &get, sizeof(get), NULL, 0), 0);
+	assert_int_equal(size->size, 7);
+	assert_int_equal(client_name(&c, FUSE_REMOVEXATTR, f, NULL, 0, "user.a", NULL), 0);
+	assert_int_equal(client_name(&c, FUSE_GETXATTR, f, &get, sizeof(get), "user.a", NULL),
+			 -ENODATA);
+	assert_int_equal(client_name(&c, FUSE_GETXATTR, f, &get, sizeof(get), "odd.a", NULL),
+			 -EOPNOTSUPP);
+}
+
+static void set_id_bits(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0755, &handle);
+	struct fuse_setattr_in size = { .valid = FATTR_SIZE | FATTR_KILL_SUIDGID, .size = 1 };
+	struct stat st;
+
+	assert_int_equal(chmod(client_path(&c, "f"), 06755), 0);
+	assert_int_equal(client_write(&c, f, handle, 0, "root", 0, 0), 0);
+	assert_int_equal(stat(client_path(&c, "f"), &st), 0);
+	assert_int_equal(st.st_mode & ALLPERMS, 06755);
+	assert_int_equal(client_write(&c, f, handle, 0, "user", 0, FUSE_WRITE_KILL_SUIDGID), 0);
+	assert_int_equal(stat(client_path(&c, "f"), &st), 0);
+	assert_int_equal(st.st_mode & ALLPERMS, 0755);
+	assert_int_equal(chmod(client_path(&c, "f"), 06755), 0);
+	assert_int_equal(client_setattr(&c, f, &size), 0);
+	assert_int_equal(stat(client_path(&c, "f"), &st), 0);
+	assert_int_equal(st.st_mode & ALLPERMS, 0755);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(init_negotiates),	 TEST(top_directory),	   TEST(trees_are_apart),
+		TEST(read_only_tree),	 TEST(data_goes_through),  TEST(owners_and_umask),
+		TEST(removed_but_known), TEST(nodes_follow_names), TEST(hard_links_are_one_node),
+		TEST(large_directory),	 TEST(tables_are_bounded), TEST(attributes),
+		TEST(set_id_bits),
+	};
+
+	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a hostile guest asks of the file server, and what a host changes under it meanwhile. */
+#include "fuse_client.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECRET "not the guest's"
+
+static struct fuse_client c;
+
+/* DIR/outside/secret is what an attack would reach. */
+static const char *outside(const char *name)
+{
+	static char path[512];
+
+	snprintf(path, sizeof(path), "%s/outside/%s", c.directory, name);
+	return path;
+}
+
+static int setup(void **state)
+{
+	client_open(&c, 0);
+	assert_int_equal(mkdir(outside(""), 0755), 0);
+	assert_int_equal(
+		file_replace(AT_FDCWD, outside("secret"), SECRET, strlen(SECRET), 0644, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char *text = file_read(AT_FDCWD, outside("secret"), 4096, NULL, NULL);
+	struct stat st;
+
+	assert_non_null(text);
+	assert_string_equal(text, SECRET);
+	free(text);
+	assert_int_equal(stat(outside("secret"), &st), 0);
+	assert_int_equal(st.st_nlink, 1);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
+	assert_int_equal(stat(outside(""), &st), 0);
+	assert_int_equal(unlink(outside("secret")), 0);
+	assert_int_equal(rmdir(outside("")), 0); /* nothing else was put there */
+	client_close(&c);
+	return 0;
+}
+
+static void names(void **state)
+{
+	static const uint32_t opcodes[] = { FUSE_LOOKUP, FUSE_UNLINK, FUSE_RMDIR };
+	static const char *const bad[] = { "..",  ".",		 "",	 "/",  "a/b",
+					   "../", "/etc/passwd", "a/..", "./a" };
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = 0644 };
+	struct fuse_rename_in to = { .newdir = c.tree };
+	struct fuse_mkdir_in dir = { .mode = 0755 };
+	char long_name[300];
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		for (size_t o = 0; o < ARRAY_LEN(opcodes); o++)
+			assert_int_equal(client_name(&c, opcodes[o], c.tree, NULL, 0, bad[i], NULL),
+					 -EINVAL);
+		assert_int_equal(
+			client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create), bad[i], NULL),
+			-EINVAL);
+		assert_int_equal(
+			client_name(&c, FUSE_MKDIR, c.tree, &dir, sizeof(dir), bad[i], NULL),
+			-EINVAL);
+		assert_int_equal(client_name(&c, FUSE_SYMLINK, c.tree, NULL, 0, bad[i], "x"),
+				 -EINVAL);
+		assert_int_equal(client_name(&c, FUSE_RENAME, c.tree, &to, sizeof(to), bad[i], "x"),
+				 -EINVAL);
+		assert_int_equal(client_name(&c, FUSE_RENAME, c.tree, &to, sizeof(to), "x", bad[i]),
+				 -EINVAL);
+	}
+	/* No NUL at the end, none at all, a second one missing. */
+	assert_int_equal(client_call(&c, FUSE_LOOKUP, c.tree, NULL, 0, "abc", 3), -EINVAL);
+	assert_int_equal(client_call(&c, FUSE_LOOKUP, c.tree, NULL, 0, NULL, 0), -EINVAL);
+	assert_int_equal(client_call(&c, FUSE_RENAME, c.tree, &to, sizeof(to), "a\0b", 3), -EINVAL);
+	assert_int_equal(client_name(&c, FUSE_SYMLINK, c.tree, NULL, 0, "a", NULL), -EINVAL);
+	memset(long_name, 'n', 256);
+	long_name[256] = '\0';
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, c.tree, NULL, 0, long_name, NULL),
+			 -ENAMETOOLONG);
+	long_name[255] = '\0';
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, c.tree, NULL, 0, long_name, NULL), 0);
+}
+
+static void symlinks_are_not_followed(void **state)
+{
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = 0644 };
+	struct fuse_setattr_in attr = { .valid = FATTR_MODE, .mode = 0777 };
+	struct fuse_setxattr_in xattr = { .size = 1 };
+	char target[600];
+	uint64_t link, handle;
+
+	snprintf(target, sizeof(target), "%s/outside", c.directory);
+	assert_int_equal(symlink(target, client_path(&c, "dir")), 0);
+	link = client_lookup(&c, c.tree, "dir");
+	assert_true(link);
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, link, NULL, 0, "secret", NULL), -ENOTDIR);
+	assert_int_equal(client_open_node(&c, link, O_DIRECTORY, &handle), -ENOTDIR);
+	assert_int_equal(client_mkdir(&c, link, "d"), 0);
+	assert_int_equal(client_name(&c, FUSE_UNLINK, link, NULL, 0, "secret", NULL), -ENOTDIR);
+	snprintf(target, sizeof(target), "%s/outside/secret", c.directory);
+	assert_int_equal(symlink(target, client_path(&c, "file")), 0);
+	link = client_lookup(&c, c.tree, "file");
+	assert_int_equal(client_open_node(&c, link, O_RDWR, &handle), -EPERM);
+	assert_int_equal(client_setattr(&c, link, &attr), -EOPNOTSUPP);
+	attr.valid = FATTR_SIZE;
+	assert_int_equal(client_setattr(&c, link, &attr), -EINVAL);
+	assert_int_equal(client_name(&c, FUSE_SETXATTR, link, &xattr, sizeof(xattr), "user.a", ""),
+			 -EPERM);
+	/* CREATE on a name that is a symlink opens nothing and makes nothing. */
+	assert_int_equal(
+		client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create), "file", NULL),
+		-ESTALE);
+	create.flags |= O_EXCL;
+	assert_int_equal(
+		client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create), "file", NULL),
+		-EEXIST);
+}
+
+static void replaced_by_a_symlink(void **state)
+{
+	uint64_t dir = client_mkdir(&c, c.tree, "d"), handle,
+		 f = client_create(&c, dir, "secret", 0644, &handle);
+	char target[600];
+
+	snprintf(target, sizeof(target), "%s/outside", c.directory);
+	assert_int_equal(rename(client_path(&c, "d"), client_path(&c, "old")), 0);
+	assert_int_equal(symlink(target, client_path(&c, "d")), 0);
+	/* Nothing is cached: the way there leads over the symlink. */
+	node_drop_fd(&c.session->nodes, node_get(&c.session->nodes, dir));
+	node_drop_fd(&c.session->nodes, node_get(&c.session->nodes, f));
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, dir, NULL, 0, "secret", NULL), -ESTALE);
+	assert_int_equal(client_getattr(&c, f, NULL), -ESTALE);
+	assert_int_equal(client_open_node(&c, f, O_RDONLY, &handle), -ESTALE);
+	assert_int_equal(client_mkdir(&c, dir, "x"), 0);
+}
+
+struct swapper {
+	char dir[600], link[600];
+	atomic_bool stop;
+};
+
+/* Swaps DIR/tree/d, a directory, and a symlink to outside, for as long as it may. */
+static void *swap(void *data)
+{
+	struct swapper *swapper = data;
+
+	while (!swapper->stop)
+		renameat2(AT_FDCWD, swapper->dir, AT_FDCWD, swapper->link, RENAME_EXCHANGE);
+	return NULL;
+}
+
+static void race_with_a_symlink(void **state)
+{
+	struct swapper swapper = { 0 };
+	char target[600];
+	pthread_t thread;
+	unsigned int found = 0;
+
+	snprintf(target, sizeof(target), "%s/outside", c.directory);
+	snprintf(swapper.dir, sizeof(swapper.dir), "%s", client_path(&c, "d"));
+	snprintf(swapper.link, sizeof(swapper.link), "%s", client_path(&c, "l"));
+	assert_int_equal(mkdir(swapper.dir, 0755), 0);
+	assert_int_equal(symlink(target, swapper.link), 0);
+	assert_int_equal(
+		file_replace(AT_FDCWD, client_path(&c, "d/secret"), "inside", 6, 0644, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, swap, &swapper), 0);
+	for (int i = 0; i < 5000; i++) {
+		uint64_t dir = client_lookup(&c, c.tree, "d"), handle;
+		uint64_t file = dir ? client_lookup(&c, dir, "secret") : 0;
+
+		if (dir)
+			node_drop_fd(&c.session->nodes, node_get(&c.session->nodes, dir));
+		if (file && client_open_node(&c, file, O_RDWR, &handle) == 0) {
+			struct fuse_release_in release = { .fh = handle };
+
+			assert_int_equal(client_read(&c, file, handle, 0, 100), 0);
+			assert_int_equal(c.answered, 6);
+			assert_memory_equal(client_payload(&c), "inside", 6);
+			client_call(&c, FUSE_RELEASE, file, &release, sizeof(release), NULL, 0);
+			found++;
+		}
+		if (file)
+			client_forget(&c, file, 1);
+		if (dir)
+			client_forget(&c, dir, 1);
+	}
+	swapper.stop = true;
+	pthread_join(thread, NULL);
+	assert_in_range(found, 1, 5000);
+}
+
+static void only_files_and_directories_are_opened(void **state)
+{
+	struct fuse_mknod_in in = { .mode = S_IFCHR | 0666, .rdev = 0x103 };
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = 0644 };
+	struct fuse_setattr_in size = { .valid = FATTR_SIZE };
+	static const char *const special[] = { "fifo", "null", "socket" };
+	uint64_t handle;
+
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &in, sizeof(in), "dev", NULL), -EPERM);
+	in = (struct fuse_mknod_in){ .mode = S_IFBLK | 0666 };
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &in, sizeof(in), "dev", NULL), -EPERM);
+	in.mode = S_IFDIR | 0755;
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &in, sizeof(in), "dev", NULL),
+			 -EINVAL);
+	in.mode = S_IFIFO | 0644;
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &in, sizeof(in), "fifo", NULL), 0);
+	in.mode = S_IFSOCK | 0644;
+	assert_int_equal(client_name(&c, FUSE_MKNOD, c.tree, &in, sizeof(in), "socket", NULL), 0);
+	assert_int_equal(mknod(client_path(&c, "null"), S_IFCHR | 0666, 0x103), 0);
+	for (size_t i = 0; i < ARRAY_LEN(special); i++) {
+		uint64_t node = client_lookup(&c, c.tree, special[i]);
+
+		assert_true(node);
+		assert_int_equal(client_open_node(&c, node, O_RDONLY, &handle), -EPERM);
+		assert_int_equal(client_open_node(&c, node, O_RDWR, &handle), -EPERM);
+		assert_int_equal(client_open_node(&c, node, O_DIRECTORY, &handle), -ENOTDIR);
+		assert_int_equal(client_setattr(&c, node, &size), -EINVAL);
+		assert_int_equal(client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create),
+					     special[i], NULL),
+				 -ESTALE);
+		assert_int_equal(client_call(&c, FUSE_SYNCFS, node, "\0\0\0\0\0\0\0", 8, NULL, 0),
+				 -EPERM);
+	}
+	assert_int_equal(client_open_node(&c, c.tree, O_RDWR, &handle), -EISDIR);
+}
+
+/* Every operation with a handle, with the given one. */
+static void assert_no_handle(uint64_t node, uint64_t fh, bool directory)
+{
+	struct fuse_fallocate_in fallocate = { .fh = fh, .length = 1 };
+	struct fuse_copy_file_range_in copy = {
+		.fh_in = fh, .nodeid_out = node, .fh_out = fh, .len = 1
+	};
+	struct fuse_setattr_in attr = { .valid = FATTR_FH | FATTR_SIZE, .fh = fh };
+	struct fuse_getattr_in get = { .getattr_flags = FUSE_GETATTR_FH, .fh = fh };
+	struct fuse_lseek_in seek = { .fh = fh, .whence = SEEK_DATA };
+	struct fuse_release_in release = { .fh = fh };
+	struct fuse_fsync_in sync = { .fh = fh };
+	struct fuse_read_in read = { .fh = fh, .size = 4096 };
+#define ASK(opcode, in) client_call(&c, opcode, node, &(in), sizeof(in), NULL, 0)
+
+	assert_int_equal(client_read(&c, node, fh, 0, 10), -EBADF);
+	assert_int_equal(client_write(&c, node, fh, 0, "x", 0, 0), -EBADF);
+	assert_int_equal(ASK(FUSE_FALLOCATE, fallocate), -EBADF);
+	assert_int_equal(ASK(FUSE_COPY_FILE_RANGE, copy), -EBADF);
+	assert_int_equal(ASK(FUSE_LSEEK, seek), -EBADF);
+	assert_int_equal(ASK(FUSE_FSYNC, sync), -EBADF);
+	assert_int_equal(ASK(FUSE_RELEASE, release), -EBADF);
+	assert_int_equal(client_setattr(&c, node, &attr), -EBADF);
+	if (directory)
+		return;
+	assert_int_equal(ASK(FUSE_GETATTR, get), -EBADF);
+	assert_int_equal(ASK(FUSE_READDIR, read), -EBADF);
+	assert_int_equal(ASK(FUSE_READDIRPLUS, read), -EBADF);
+	assert_int_equal(ASK(FUSE_FSYNCDIR, sync), -EBADF);
+	assert_int_equal(ASK(FUSE_RELEASEDIR, release), -EBADF);
+}
+
+static void handles_that_are_none(void **state)
+{
+	uint64_t handle, other, dir, f = client_create(&c, c.tree, "f", 0644, &handle);
+	uint64_t g = client_create(&c, c.tree, "g", 0644, &other);
+	struct fuse_release_in release = { .fh = handle };
+	struct fuse_read_in read = { .size = 4096 };
+
+	assert_no_handle(f, UINT64_MAX, false);
+	assert_no_handle(f, handle + 1000, false);
+	assert_no_handle(f, handle | 1ull << 32, false);
+	assert_no_handle(f, other, false); /* another node's */
+	assert_no_handle(g, handle, false);
+	assert_int_equal(client_call(&c, FUSE_RELEASE, f, &release, sizeof(release), NULL, 0), 0);
+	assert_no_handle(f, handle, false);
+	assert_int_equal(client_open_node(&c, c.tree, O_DIRECTORY, &dir), 0);
+	assert_no_handle(c.tree, dir, true);
+	read.fh = other;
+	assert_int_equal(client_call(&c, FUSE_READDIR, g, &read, sizeof(read), NULL, 0), -EBADF);
+}
+
+static void nodes_that_are_none(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	const uint64_t none[] = { 0, 2, UINT64_MAX, f + 1, f | 1ull << 32, 1ull << 32 | 1 };
+	uint64_t argument[16] = { 0 };
+
+	client_forget(&c, f, 1);
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		for (uint32_t opcode = 1; opcode < 60; opcode++) {
+			int r;
+
+			if (opcode == FUSE_INIT || opcode == FUSE_DESTROY || none[i] == c.tree)
+				continue;
+			r = client_call(&c, opcode, none[i], argument, sizeof(argument), "a\0b", 4);
+			assert_true(r != 0);
+		}
+	}
+	/* Still held open, but forgotten: only by what it has not got. */
+	assert_int_equal(client_getattr(&c, f, NULL), -ESTALE);
+	client_forget(&c, f, UINT64_MAX);
+	client_forget(&c, FUSE_ROOT_ID, UINT64_MAX);
+	client_forget(&c, c.tree, UINT64_MAX);
+	assert_int_equal(client_getattr(&c, c.tree, NULL), -ESTALE);
+	assert_int_equal(client_lookup(&c, FUSE_ROOT_ID, "0"), c.tree);
+}
+
+static void requests_cut_short(void **state)
+{
+	uint8_t bytes[200] = { 0 };
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	uint32_t rooms[] = { 0, 1, 15, 16, 17, 24, 40, 120 };
+
+	for (uint32_t opcode = 0; opcode < 60; opcode++) {
+		if (opcode == FUSE_DESTROY || opcode == FUSE_INIT || opcode == FUSE_FORGET)
+			continue;
+		for (size_t size = 0; size < sizeof(bytes); size++)
+			client_call(&c, opcode, f, bytes, size, NULL, 0);
+		for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
+			c.room = rooms[i];
+			client_call(&c, opcode, f, bytes, 100, "a\0b", 4);
+			client_call(&c, opcode, c.tree, bytes, 8, "a\0b", 4);
+		}
+		c.room = CLIENT_ROOM;
+	}
+	assert_int_equal(client_call(&c, 4711, f, bytes, 100, NULL, 0), -ENOSYS);
+	assert_int_equal(client_call(&c, FUSE_IOCTL, f, bytes, 100, NULL, 0), -ENOSYS);
+	assert_int_equal(client_call(&c, FUSE_SETUPMAPPING, f, bytes, 100, NULL, 0), -ENOSYS);
+	assert_int_equal(client_getattr(&c, f, NULL), 0);
+}
+
+static void lengths_that_lie(void **state)
+{
+	struct fuse_in_header in = { .len = 4096, .opcode = FUSE_GETATTR, .nodeid = c.tree };
+	struct {
+		struct fuse_in_header header;
+		struct fuse_getattr_in arg;
+	} whole = { in, { 0 } };
+	struct chain chain = { .readable_count = 1,
+			       .writable_count = 1,
+			       .readable_size = sizeof(whole),
+			       .writable_size = CLIENT_ROOM,
+			       .iov = { { &whole, sizeof(whole) }, { c.answer, CLIENT_ROOM } } };
+	struct fuse_out_header *out = (void *)c.answer;
+	struct fuse_batch_forget_in batch = { .count = UINT32_MAX };
+	struct fuse_forget_one ones[3] = { { UINT64_MAX, 1 }, { c.tree, 1 }, { 0, 0 } };
+	struct fuse_setxattr_in xattr = { .size = UINT32_MAX };
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	struct fuse_write_in write = { .fh = handle, .size = UINT32_MAX };
+
+	session_serve(c.session, &chain);
+	assert_int_equal(out->error, -EINVAL);
+	whole.header.len = 0;
+	chain.read_done = chain.write_done = 0;
+	session_serve(c.session, &chain);
+	assert_int_equal(out->error, -EINVAL);
+	whole.header.len = sizeof(whole);
+	whole.header.total_extlen = 1;
+	chain.read_done = chain.write_done = 0;
+	session_serve(c.session, &chain);
+	assert_int_equal(out->error, -EINVAL);
+	/* A header cut in two. */
+	chain.read_done = chain.write_done = 0;
+	chain.iov[0].iov_len = chain.readable_size = 20;
+	assert_int_equal(session_serve(c.session, &chain), 0);
+	assert_int_equal(client_call(&c, FUSE_WRITE, f, &write, sizeof(write), "text", 4), -EINVAL);
+	write.size = 4;
+	write.offset = UINT64_MAX; /* "the current position", were it passed on */
+	assert_int_equal(client_call(&c, FUSE_WRITE, f, &write, sizeof(write), "text", 4), -EINVAL);
+	assert_int_equal(client_read(&c, f, handle, UINT64_MAX, 10), -EINVAL);
+	assert_int_equal(client_read(&c, f, handle, 0, UINT32_MAX), 0);
+	assert_int_equal(c.answered, 0);
+	assert_int_equal(client_name(&c, FUSE_SETXATTR, f, &xattr, sizeof(xattr), "user.a", "text"),
+			 -EINVAL);
+	/* A batch that names more than it holds: what is there counts, then it ends. */
+	assert_int_equal(
+		client_call(&c, FUSE_BATCH_FORGET, 0, &batch, sizeof(batch), ones, sizeof(ones)),
+		1);
+	assert_int_equal(client_getattr(&c, c.tree, NULL), -ESTALE);
+}
+
+static void privileges_do_not_survive(void **state)
+{
+	static const uint8_t net_raw[20] = { 0, 0, 0, 2, 0, 0x20 };
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = S_IFREG | 02775 };
+	struct fuse_setattr_in owner = { .valid = FATTR_UID, .uid = 5 };
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0755, &handle);
+	struct stat st;
+
+	/* CVE-2021-20263: security.capability goes with a write, whoever writes. */
+	assert_int_equal(setxattr(client_path(&c, "f"), "security.capability", net_raw, 20, 0), 0);
+	assert_int_equal(client_write(&c, f, handle, 0, "text", 0, 0), 0);
+	assert_int_equal(getxattr(client_path(&c, "f"), "security.capability", NULL, 0), -1);
+	assert_int_equal(setxattr(client_path(&c, "f"), "security.capability", net_raw, 20, 0), 0);
+	assert_int_equal(chmod(client_path(&c, "f"), 06755), 0);
+	assert_int_equal(client_setattr(&c, f, &owner), 0);
+	assert_int_equal(getxattr(client_path(&c, "f"), "security.capability", NULL, 0), -1);
+	assert_int_equal(stat(client_path(&c, "f"), &st), 0);
+	assert_int_equal(st.st_mode & ALLPERMS, 0755);
+	/* CVE-2022-0358: a set-group-id file of a group that is not the user's. */
+	assert_int_equal(chown(client_path(&c, ""), 0, 5000), 0);
+	assert_int_equal(chmod(client_path(&c, ""), 02777), 0);
+	c.uid = 1000;
+	c.gid = 1000;
+	assert_int_equal(client_name(&c, FUSE_CREATE, c.tree, &create, sizeof(create), "g", NULL),
+			 0);
+	assert_int_equal(stat(client_path(&c, "g"), &st), 0);
+	assert_int_equal(st.st_gid, 5000);
+	assert_int_equal(st.st_mode & ALLPERMS, 0775);
+}
+
+static void the_parent_of_a_tree(void **state)
+{
+	struct fuse_read_in in = { .size = 4096 };
+	const struct fuse_dirent *entry;
+	struct stat above;
+	uint64_t handle;
+	bool seen = false;
+
+	assert_int_equal(stat(c.directory, &above), 0);
+	assert_int_equal(client_open_node(&c, c.tree, O_DIRECTORY, &handle), 0);
+	in.fh = handle;
+	assert_int_equal(client_call(&c, FUSE_READDIR, c.tree, &in, sizeof(in), NULL, 0), 0);
+	for (size_t at = 0; at < c.answered; at += FUSE_DIRENT_SIZE(entry)) {
+		entry = (const void *)((const uint8_t *)client_payload(&c) + at);
+		assert_true(entry->ino != above.st_ino);
+		seen |= entry->namelen == 2;
+	}
+	assert_true(seen);
+	/* Offsets of its own making. */
+	in.offset = INT64_MAX;
+	client_call(&c, FUSE_READDIR, c.tree, &in, sizeof(in), NULL, 0);
+	in.offset = UINT64_MAX;
+	assert_int_equal(client_call(&c, FUSE_READDIR, c.tree, &in, sizeof(in), NULL, 0), -EINVAL);
+}
+
+static void modes_that_are_refused(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	struct fuse_fallocate_in in = { .fh = handle, .length = 4096 };
+	struct fuse_lseek_in seek = { .fh = handle, .whence = SEEK_SET };
+	struct fuse_setattr_in size = { .valid = FATTR_SIZE, .size = UINT64_MAX };
+
+	in.mode = FALLOC_FL_COLLAPSE_RANGE;
+	assert_int_equal(client_call(&c, FUSE_FALLOCATE, f, &in, sizeof(in), NULL, 0), -EOPNOTSUPP);
+	in.mode = 0;
+	in.offset = UINT64_MAX;
+	assert_int_equal(client_call(&c, FUSE_FALLOCATE, f, &in, sizeof(in), NULL, 0), -EINVAL);
+	assert_int_equal(client_call(&c, FUSE_LSEEK, f, &seek, sizeof(seek), NULL, 0), -EINVAL);
+	assert_int_equal(client_setattr(&c, f, &size), -EFBIG);
+	assert_int_equal(client_open_node(&c, f, O_ACCMODE, &handle), -EINVAL);
+	/* Flags that would make open(2) do something else are not passed on. */
+	assert_int_equal(
+		client_open_node(&c, f, O_RDONLY | O_CREAT | O_EXCL | O_PATH | O_DIRECT, &handle),
+		0);
+	assert_int_equal(client_read(&c, f, handle, 0, 10), 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(names),
+		TEST(symlinks_are_not_followed),
+		TEST(replaced_by_a_symlink),
+		TEST(race_with_a_symlink),
+		TEST(only_files_and_directories_are_opened),
+		TEST(handles_that_are_none),
+		TEST(nodes_that_are_none),
+		TEST(requests_cut_short),
+		TEST(lengths_that_lie),
+		TEST(privileges_do_not_survive),
+		TEST(the_parent_of_a_tree),
+		TEST(modes_that_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("fs attacks", tests, NULL, NULL);
+}
