@@ -28,7 +28,7 @@ int virtqueue_activate(struct virtqueue *queue, const struct guest_memory *memor
 
 	virtqueue_deactivate(queue);
 	if (!size || size > VIRTQUEUE_SIZE_MAX || (size & (size - 1)))
-		return err_set(err, EINVAL, "use a virtqueue of %u entries", size);
+		return err_set(err, 0, "use a virtqueue of %u entries", size);
 	/* Both rings are followed by a 16-bit field for EVENT_IDX, used or not. */
 	queue->desc_ring = ring_at(memory, state->desc, sizeof(struct vring_desc) * size,
 				   VRING_DESC_ALIGN_SIZE);
@@ -76,7 +76,7 @@ static int ring_pending(struct virtqueue *queue, uint16_t *pending, struct err *
 		count = (uint16_t)(LOAD_ACQUIRE(queue->avail_ring->idx) - next);
 	}
 	if (count > queue->state.size)
-		return err_set(err, EINVAL, "take a request: the available ring jumped by %u of %u",
+		return err_set(err, 0, "take a request: the available ring jumped by %u of %u",
 			       count, queue->state.size);
 	*pending = count;
 	return 0;
@@ -91,15 +91,14 @@ static int chain_add(struct virtqueue *queue, struct chain *chain, uint64_t gpa,
 	void *host = guest_range(queue->memory, gpa, length);
 
 	if (count >= queue->state.size || count >= VIRTQUEUE_SIZE_MAX)
-		return err_set(err, EINVAL, "take a request: its chain is longer than the queue");
+		return err_set(err, 0, "take a request: its chain is longer than the queue");
 	if (!host)
-		return err_set(err, EFAULT, "take a request: buffer %#llx+%#x is not guest memory",
+		return err_set(err, 0, "take a request: buffer %#llx+%#x is not guest memory",
 			       (unsigned long long)gpa, length);
 	if (!writable && chain->writable_count)
-		return err_set(err, EINVAL,
-			       "take a request: a readable buffer after a writable one");
+		return err_set(err, 0, "take a request: a readable buffer after a writable one");
 	if (__builtin_add_overflow(*total, length, total))
-		return err_set(err, EINVAL, "take a request: it is 4 GiB or larger");
+		return err_set(err, 0, "take a request: it is 4 GiB or larger");
 	chain->iov[count] = (struct iovec){ .iov_base = host, .iov_len = length };
 	if (writable)
 		chain->writable_count++;
@@ -116,8 +115,7 @@ static int chain_walk(struct virtqueue *queue, struct chain *chain, struct vring
 		struct vring_desc desc;
 
 		if (at >= count)
-			return err_set(err, EINVAL, "take a request: descriptor %u of %u", at,
-				       count);
+			return err_set(err, 0, "take a request: descriptor %u of %u", at, count);
 		desc.addr = LOAD(table[at].addr);
 		desc.len = LOAD(table[at].len);
 		desc.flags = LOAD(table[at].flags);
@@ -137,7 +135,7 @@ static int chain_walk(struct virtqueue *queue, struct chain *chain, struct vring
 			return 0;
 		at = desc.next;
 	}
-	return err_set(err, EINVAL, "take a request: its descriptors form a loop");
+	return err_set(err, 0, "take a request: its descriptors form a loop");
 }
 
 static int chain_walk_indirect(struct virtqueue *queue, struct chain *chain,
@@ -147,11 +145,11 @@ static int chain_walk_indirect(struct virtqueue *queue, struct chain *chain,
 	struct vring_desc *table;
 
 	if (indirect->len % sizeof(struct vring_desc) || count > queue->state.size)
-		return err_set(err, EINVAL, "take a request: an indirect table of %u bytes",
+		return err_set(err, 0, "take a request: an indirect table of %u bytes",
 			       indirect->len);
 	table = guest_range(queue->memory, indirect->addr, indirect->len);
 	if (!table)
-		return err_set(err, EFAULT,
+		return err_set(err, 0,
 			       "take a request: indirect table %#llx+%#x is not guest memory",
 			       (unsigned long long)indirect->addr, indirect->len);
 	return chain_walk(queue, chain, table, count, 0, NULL, err);

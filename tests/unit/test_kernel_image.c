@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Kernel images, good and bad, and what a kernel finds beside itself: zero page, memory map, MP
+ * table, CPUID.
+ */
+#include "base/fd.h"
+#include "vmm/vmm.h"
+#include "vmm/x86/x86.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define MEMORY	(64ull << 20)
+#define LOAD_AT 0x1000000ull
+#define PAGE	4096u
+
+struct fixture {
+	struct guest_memory memory;
+	int memory_fd, image_fd;
+	struct x86_kernel kernel;
+	struct err err;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	f->memory_fd = guest_memory_create(MEMORY, &f->err);
+	f->image_fd = memfd_create("kernel", MFD_CLOEXEC);
+	*state = f;
+	return f->memory_fd < 0 || f->image_fd < 0 ||
+	       guest_memory_map(&f->memory, f->memory_fd, MEMORY, &f->err) < 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	guest_memory_unmap(&f->memory);
+	close(f->memory_fd);
+	close(f->image_fd);
+	free(f);
+	return 0;
+}
+
+static int load(struct fixture *f)
+{
+	f->err.text[0] = '\0';
+	return x86_kernel_load(&f->memory, f->image_fd, &f->kernel, &f->err);
+}
+
+static void assert_refused(struct fixture *f, const char *why)
+{
+	assert_int_equal(load(f), -1);
+	if (!strstr(f->err.text, why))
+		fail_msg("\"%s\" does not say \"%s\"", f->err.text, why);
+}
+
+static void put(struct fixture *f, const void *data, size_t size, uint64_t offset)
+{
+	assert_int_equal(pwrite(f->image_fd, data, size, (off_t)offset), (ssize_t)size);
+}
+
+/*
+ * A vmlinux in small: one segment with a page of "text", four of .rodata of which the third starts
+ * like the vDSO, half a page of data, and a page and a half that is not in the file.
+ */
+struct elf {
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+	Elf64_Shdr sections[3];
+	char names[24];
+};
+
+#define TEXT	PAGE
+#define RODATA	(2 * PAGE)
+#define VDSO	(4 * PAGE)
+#define DATA	(6 * PAGE)
+#define IMAGE	(6 * PAGE + PAGE / 2)
+#define SECTION 2 /* .rodata */
+
+static const struct elf good = {
+	.header = {
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_entry = LOAD_AT + 16,
+		.e_phoff = offsetof(struct elf, segment),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 1,
+		.e_shoff = offsetof(struct elf, sections),
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = 3,
+		.e_shstrndx = 1,
+	},
+	.segment = {
+		.p_type = PT_LOAD,
+		.p_offset = TEXT,
+		.p_paddr = LOAD_AT,
+		.p_filesz = IMAGE - TEXT,
+		.p_memsz = IMAGE - TEXT + PAGE + PAGE / 2,
+	},
+	.sections = {
+		[1] = { .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct elf, names), .sh_size = 24 },
+		[SECTION] = { .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = RODATA,
+			      .sh_size = DATA - RODATA },
+	},
+	.names = "\0.rodata\0.text",
+};
+
+static void put_elf(struct fixture *f, const struct elf *elf)
+{
+	char page[PAGE];
+
+	for (uint64_t offset = 0; offset < IMAGE; offset += PAGE) {
+		memset(page, 'a' + (int)(offset / PAGE), sizeof(page));
+		put(f, page, offset + PAGE > IMAGE ? IMAGE - offset : PAGE, offset);
+	}
+	put(f, ELFMAG, SELFMAG, VDSO);
+	put(f, elf, sizeof(*elf), 0);
+}
+
+static char in_memfd(struct fixture *f, uint64_t gpa)
+{
+	char byte = 0;
+
+	assert_int_equal(pread(f->memory_fd, &byte, 1, (off_t)gpa), 1);
+	return byte;
+}
+
+static void loads_a_vmlinux(void **state)
+{
+	struct fixture *f = *state;
+	const char *host = guest_range(&f->memory, LOAD_AT, IMAGE);
+
+	put_elf(f, &good);
+	assert_int_equal(load(f), 0);
+	assert_int_equal(f->kernel.entry, LOAD_AT + 16);
+	assert_int_equal(f->kernel.end, LOAD_AT + IMAGE - TEXT + PAGE + PAGE / 2);
+	assert_int_equal(host[0], 'b');
+	for (unsigned int i = 0; i < 2; i++) {
+		/* Constants: here, but not in what the file server sees. */
+		assert_int_equal(host[RODATA - TEXT + i * PAGE + 9], (char)('c' + i));
+		assert_int_equal(in_memfd(f, LOAD_AT + RODATA - TEXT + i * PAGE + 9), 0);
+	}
+	assert_int_equal(in_memfd(f, LOAD_AT), 'b');
+	assert_int_equal(in_memfd(f, LOAD_AT + VDSO - TEXT + 9), 'e');
+	assert_int_equal(in_memfd(f, LOAD_AT + VDSO - TEXT + PAGE), 'f');
+	assert_int_equal(in_memfd(f, LOAD_AT + DATA - TEXT + PAGE / 2 - 1), 'g');
+	assert_int_equal(host[DATA - TEXT + PAGE / 2], 0);
+}
+
+static void loads_a_vmlinux_without_sections(void **state)
+{
+	struct fixture *f = *state;
+	struct elf elf = good;
+	static const struct {
+		uint64_t offset, size;
+	} odd[] = { { RODATA, UINT64_MAX }, { UINT64_MAX, PAGE }, { RODATA, 0 },
+		    { 0, 0x10000 },	    { RODATA + 1, 100 },  { IMAGE, 1 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		elf.sections[SECTION].sh_offset = odd[i].offset;
+		elf.sections[SECTION].sh_size = odd[i].size;
+		put_elf(f, &elf);
+		assert_int_equal(load(f), 0);
+		assert_int_equal(in_memfd(f, LOAD_AT + RODATA - TEXT), 'c');
+	}
+	elf.header.e_shnum = elf.header.e_shstrndx = 0;
+	put_elf(f, &elf);
+	assert_int_equal(load(f), 0);
+}
+
+static void refuses_what_is_no_kernel(void **state)
+{
+	struct fixture *f = *state;
+	char zeros[2 * PAGE] = { 0 };
+
+	assert_refused(f, "is empty");
+	put(f, "#!/bin/sh\n", 10, 0);
+	assert_refused(f, "not a kernel: neither an ELF vmlinux nor a bzImage");
+	put(f, zeros, sizeof(zeros), 0);
+	assert_refused(f, "not a kernel");
+	assert_int_equal(ftruncate(f->image_fd, 0), 0);
+	put(f, &good, 20, 0);
+	assert_refused(f, "truncated");
+	close(f->image_fd);
+	f->image_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_refused(f, "not a regular file");
+}
+
+static void refuses_bad_elf_files(void **state)
+{
+	struct fixture *f = *state;
+
+#define BAD(change, why)                                                                           \
+	do {                                                                                       \
+		struct elf elf = good;                                                             \
+		change;                                                                            \
+		put_elf(f, &elf);                                                                  \
+		assert_refused(f, why);                                                            \
+	} while (0)
+	BAD(elf.header.e_machine = EM_AARCH64, "not for x86-64");
+	BAD(elf.header.e_ident[EI_CLASS] = ELFCLASS32, "not for x86-64");
+	BAD(elf.header.e_type = ET_DYN, "not an executable");
+	BAD(elf.header.e_phnum = 0, "0 program headers");
+	BAD(elf.header.e_phnum = 65535, "65535 program headers");
+	BAD(elf.header.e_phentsize = 1, "program headers of 1 bytes");
+	BAD(elf.header.e_phoff = IMAGE - 1, "truncated");
+	BAD(elf.header.e_phoff = UINT64_MAX, "truncated");
+	BAD(elf.header.e_entry = LOAD_AT - 1, "entry point");
+	BAD(elf.header.e_entry = LOAD_AT + IMAGE, "entry point");
+	BAD(elf.segment.p_type = PT_NOTE, "entry point");
+	BAD(elf.segment.p_filesz++, "truncated");
+	BAD(elf.segment.p_offset = UINT64_MAX, "truncated");
+	BAD(elf.segment.p_memsz = 1, "larger than its memory");
+	BAD(elf.segment.p_memsz = 0, "larger than its memory");
+	BAD(elf.segment.p_memsz = UINT64_MAX, "does not have");
+	BAD(elf.segment.p_memsz = MEMORY, "does not have");
+	BAD(elf.segment.p_paddr = 0, "below 1 MiB");
+	BAD(elf.segment.p_paddr = MEMORY, "does not have");
+	BAD(elf.segment.p_paddr = UINT64_MAX, "does not have");
+#undef BAD
+}
+
+static void put_bzimage(struct fixture *f, const struct setup_header *header, uint64_t size)
+{
+	char byte = 'k';
+
+	assert_int_equal(ftruncate(f->image_fd, 0), 0);
+	assert_int_equal(ftruncate(f->image_fd, (off_t)size), 0);
+	put(f, header, sizeof(*header), offsetof(struct boot_params, hdr));
+	if (size > 1024)
+		put(f, &byte, 1, 1024);
+}
+
+static const struct setup_header good_header = {
+	.setup_sects = 1,
+	.syssize = 0x100,
+	.boot_flag = 0xaa55,
+	.header = 0x53726448,
+	.version = 0x020f,
+	.loadflags = LOADED_HIGH,
+	.xloadflags = XLF_KERNEL_64,
+	.pref_address = LOAD_AT,
+	.init_size = 0x20000,
+};
+
+static void loads_a_bzimage(void **state)
+{
+	struct fixture *f = *state;
+
+	put_bzimage(f, &good_header, 1024 + 0x1000);
+	assert_int_equal(load(f), 0);
+	assert_int_equal(f->kernel.entry, LOAD_AT + 0x200);
+	assert_int_equal(f->kernel.end, LOAD_AT + 0x20000);
+	assert_int_equal(in_memfd(f, LOAD_AT), 'k');
+	assert_memory_equal(&f->kernel.header, &good_header, sizeof(good_header));
+}
+
+static void refuses_bad_bzimages(void **state)
+{
+	struct fixture *f = *state;
+
+#define BAD(change, size, why)                                                                     \
+	do {                                                                                       \
+		struct setup_header h = good_header;                                               \
+		change;                                                                            \
+		put_bzimage(f, &h, size);                                                          \
+		assert_refused(f, why);                                                            \
+	} while (0)
+	BAD(, 1024 + 0xfff, "should have 5120 bytes and has 5119; it is truncated");
+	BAD(, 1024, "truncated");
+	BAD(, offsetof(struct boot_params, hdr) + sizeof(h), "truncated");
+	BAD(h.setup_sects = 255, 1024 + 0x1000, "truncated");
+	BAD(h.syssize = UINT32_MAX, 1024 + 0x1000, "truncated");
+	BAD(h.syssize = 1, 1024 + 0x1000, "truncated");
+	BAD(h.boot_flag = 0, 1024 + 0x1000, "broken header");
+	BAD(h.version = 0x0204, 1024 + 0x1000, "without a 64-bit entry point (boot protocol 2.04)");
+	BAD(h.xloadflags = 0, 1024 + 0x1000, "without a 64-bit entry point");
+	BAD(h.loadflags = 0, 1024 + 0x1000, "without a 64-bit entry point");
+	BAD(h.pref_address = 0, 1024 + 0x1000, "does not have");
+	BAD(h.pref_address = UINT64_MAX, 1024 + 0x1000, "does not have");
+	BAD(h.init_size = UINT32_MAX, 1024 + 0x1000, "does not have");
+#undef BAD
+}
+
+static void describes_the_machine(void **state)
+{
+	struct fixture *f = *state;
+	struct boot_params *params = guest_range(&f->memory, X86_ZERO_PAGE, sizeof(*params));
+	_cleanup_fd_ int initrd = memfd_create("initrd", MFD_CLOEXEC);
+	uint64_t at;
+
+	assert_int_equal(write(initrd, "initramfs", 9), 9);
+	f->kernel.end = LOAD_AT + PAGE;
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "a b=c", 2, &f->err), 0);
+	assert_string_equal(guest_range(&f->memory, params->hdr.cmd_line_ptr, 6), "a b=c");
+	at = params->hdr.ramdisk_image;
+	assert_int_equal(at % PAGE, 0);
+	assert_int_equal(params->hdr.ramdisk_size, 9);
+	assert_memory_equal(guest_range(&f->memory, at, 9), "initramfs", 9);
+	assert_int_equal(params->e820_entries, 3);
+	assert_int_equal(params->e820_table[0].size, X86_MP_TABLE);
+	assert_int_equal(params->e820_table[2].addr, X86_HIGH_MEMORY);
+	assert_int_equal(params->e820_table[2].size, MEMORY - X86_HIGH_MEMORY);
+}
+
+static void refuses_what_does_not_fit(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_fd_ int initrd = memfd_create("initrd", MFD_CLOEXEC);
+	char cmdline[X86_CMDLINE_MAX + 1];
+
+	memset(cmdline, 'x', X86_CMDLINE_MAX);
+	cmdline[X86_CMDLINE_MAX] = '\0';
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, &f->err), -1);
+	assert_non_null(strstr(f->err.text, "2048 characters"));
+	cmdline[X86_CMDLINE_MAX - 1] = '\0';
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, &f->err), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+	assert_non_null(strstr(f->err.text, "initramfs is empty"));
+	f->kernel.end = MEMORY - PAGE;
+	assert_int_equal(ftruncate(initrd, PAGE + 1), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+	assert_non_null(strstr(f->err.text, "do not fit"));
+	assert_int_equal(ftruncate(initrd, PAGE), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), 0);
+	assert_int_equal(ftruncate(initrd, MEMORY + PAGE), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+}
+
+static void writes_the_mp_table(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t *table = guest_range(&f->memory, X86_MP_TABLE, X86_MP_TABLE_SIZE);
+	uint16_t length, entries;
+	uint8_t sum = 0;
+
+	assert_int_equal(x86_mptable_write(&f->memory, VMM_VCPUS_MAX, &f->err), 0);
+	for (unsigned int i = 0; i < 16; i++)
+		sum = (uint8_t)(sum + table[i]);
+	assert_int_equal(sum, 0);
+	assert_memory_equal(table, "_MP_", 4);
+	assert_memory_equal(table + 16, "PCMP", 4);
+	memcpy(&length, table + 20, 2);
+	memcpy(&entries, table + 16 + 34, 2);
+	assert_int_equal(entries, VMM_VCPUS_MAX + 2 + 24 + 2);
+	assert_int_equal(length, 44 + 20 * VMM_VCPUS_MAX + 8 * (2 + 24 + 2));
+	for (unsigned int i = 0; i < length; i++)
+		sum = (uint8_t)(sum + table[16 + i]);
+	assert_int_equal(sum, 0);
+	assert_int_equal(x86_mptable_write(&f->memory, 64, &f->err), -1);
+}
+
+static const struct kvm_cpuid_entry2 *leaf(const struct kvm_cpuid2 *cpuid, uint32_t function,
+					   uint32_t index)
+{
+	for (uint32_t i = 0; i < cpuid->nent; i++)
+		if (cpuid->entries[i].function == function && cpuid->entries[i].index == index)
+			return &cpuid->entries[i];
+	return NULL;
+}
+
+static void edits_cpuid(void **state)
+{
+	_cleanup_free_ struct kvm_cpuid2 *cpuid = xcalloc(1, sizeof(*cpuid) + 256 * 40);
+	const struct kvm_cpuid_entry2 host[] = {
+		{ .function = 0, .ebx = 0x68747541, .edx = 0x69746e65, .ecx = 0x444d4163 },
+		{ .function = 1, .ebx = 0xffffffff, .ecx = 0x8020, .edx = 0 },
+		{ .function = 7, .ebx = 1 << 2, .edx = 1u << 29 },
+		{ .function = 0xa, .eax = 1 },
+		{ .function = 0xb, .ebx = 64 },
+		{ .function = 0x80000001, .ecx = 1 << 2 },
+		{ .function = 0x8000001d, .index = 3, .eax = 0x3c163 },
+	};
+
+	cpuid->nent = ARRAY_LEN(host);
+	memcpy(cpuid->entries, host, sizeof(host));
+	/* Edited for one vCPU after the other, as setup does. */
+	for (unsigned int vcpu = 0; vcpu < 3; vcpu++)
+		x86_cpuid_edit(cpuid, vcpu, 3);
+	assert_int_equal(leaf(cpuid, 1, 0)->ebx, 0x0204ffff);
+	assert_int_equal(leaf(cpuid, 1, 0)->ecx, 1u << 31 | 1 << 24);
+	assert_int_equal(leaf(cpuid, 7, 0)->ebx, 0);
+	assert_int_equal(leaf(cpuid, 7, 0)->edx, 0);
+	assert_null(leaf(cpuid, 0xa, 0));
+	assert_int_equal(leaf(cpuid, 0xb, 0)->ebx, 1);
+	assert_int_equal(leaf(cpuid, 0xb, 1)->ebx, 3);
+	assert_int_equal(leaf(cpuid, 0xb, 1)->eax, 2);
+	assert_int_equal(leaf(cpuid, 0xb, 2)->edx, 2);
+	assert_int_equal(leaf(cpuid, 0x80000001, 0)->ecx, 0);
+	assert_int_equal(leaf(cpuid, 0x8000001d, 3)->eax >> 14, 3);
+	assert_int_equal(cpuid->nent, ARRAY_LEN(host) - 2 + 3);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(loads_a_vmlinux),		 TEST(loads_a_vmlinux_without_sections),
+		TEST(refuses_what_is_no_kernel), TEST(refuses_bad_elf_files),
+		TEST(loads_a_bzimage),		 TEST(refuses_bad_bzimages),
+		TEST(describes_the_machine),	 TEST(refuses_what_does_not_fit),
+		TEST(writes_the_mp_table),	 cmocka_unit_test(edits_cpuid),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
