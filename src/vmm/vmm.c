@@ -15,6 +15,7 @@
 #include "vmm/x86/x86.h"
 
 #include <linux/virtio_mmio.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -161,8 +162,10 @@ struct vmm *vmm_setup(const struct vmm_config *config, struct err *err)
 
 int vmm_run(struct vmm *vmm, struct err *err)
 {
-	int r = vcpus_start(vmm, err);
+	int r;
 
+	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of its stream alone */
+	r = vcpus_start(vmm, err);
 	if (r == 0) {
 		control_event(vmm, VMM_EVENT_BOOTED, 0);
 		r = loop_run(&vmm->loop, err);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Whole machines on this host's /dev/kvm, with guests of some instructions (guests.S): how they
+ * run, pause and end. They need no hardware virtualization that could boot a kernel.
+ */
+#include "base/fd.h"
+#include "virtio/memory.h"
+#include "vmm/vmm.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define MEMORY	(32ull << 20)
+#define LOAD_AT 0x1000000ull
+
+#define GUEST(name) extern const char guest_##name[], guest_##name##_end[]
+GUEST(reset);
+GUEST(hello);
+GUEST(flood);
+GUEST(triple_fault);
+GUEST(spin);
+GUEST(halt);
+GUEST(scribble);
+GUEST(entropy);
+
+struct machine {
+	pid_t pid;
+	int control, console; /* console: the read end of a pipe, or -1 */
+};
+
+/* The code as the one segment of an ELF file. */
+static int image_fd(const char *code, size_t size)
+{
+	struct {
+		Elf64_Ehdr header;
+		Elf64_Phdr segment;
+	} elf = {
+		.header = {
+			.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB },
+			.e_type = ET_EXEC,
+			.e_machine = EM_X86_64,
+			.e_entry = LOAD_AT,
+			.e_phoff = sizeof(Elf64_Ehdr),
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = 1,
+		},
+		.segment = {
+			.p_type = PT_LOAD,
+			.p_offset = sizeof(elf),
+			.p_paddr = LOAD_AT,
+			.p_filesz = size,
+			.p_memsz = size,
+		},
+	};
+	int fd = memfd_create("kernel", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, &elf, sizeof(elf)), sizeof(elf));
+	assert_int_equal(write(fd, code, size), (ssize_t)size);
+	return fd;
+}
+
+static void child(struct vmm_config *config)
+{
+	struct err err;
+	struct vmm *vmm = vmm_setup(config, &err);
+
+	if (!vmm || vmm_run(vmm, &err) < 0) {
+		print_error("%s\n", err.text);
+		_exit(1);
+	}
+	_exit(0);
+}
+
+static struct machine start(const char *code, const char *end, unsigned int vcpus, bool console)
+{
+	struct machine machine = { .console = -1 };
+	int pair[2], pipe_fds[2] = { -1, -1 };
+	struct err err;
+	struct vmm_config config = {
+		.kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC),
+		.memory_fd = guest_memory_create(MEMORY, &err),
+		.memory_size = MEMORY,
+		.vcpus = vcpus,
+		.kernel_fd = image_fd(code, (size_t)(end - code)),
+		.initrd_fd = -1,
+		.fs_fd = -1,
+		.cmdline = "quiet",
+	};
+
+	if (config.kvm_fd < 0)
+		skip();
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
+	if (console)
+		assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+	config.control_fd = pair[1];
+	config.serial_fd = pipe_fds[1];
+	machine.control = pair[0];
+	machine.console = pipe_fds[0];
+	machine.pid = fork();
+	if (machine.pid == 0) {
+		close(pair[0]);
+		child(&config);
+	}
+	close(pair[1]);
+	fd_replace(&pipe_fds[1], -1);
+	close(config.kvm_fd);
+	close(config.memory_fd);
+	close(config.kernel_fd);
+	return machine;
+}
+
+#define START(name, vcpus, console) start(guest_##name, guest_##name##_end, vcpus, console)
+
+static struct vmm_event next_event(struct machine *machine)
+{
+	struct pollfd ready = { .fd = machine->control, .events = POLLIN };
+	struct vmm_event event = { 0 };
+
+	if (poll(&ready, 1, 60000) != 1) {
+		kill(machine->pid, SIGKILL);
+		fail_msg("the machine says nothing");
+	}
+	assert_int_equal(fd_receive(machine->control, &event, sizeof(event), NULL, 0),
+			 sizeof(event));
+	return event;
+}
+
+static void expect(struct machine *machine, uint32_t type)
+{
+	struct vmm_event event = next_event(machine);
+
+	if (event.type != type)
+		fail_msg("event %u (%s) instead of %u", event.type, event.text, type);
+}
+
+static void request(struct machine *machine, uint32_t type)
+{
+	struct vmm_request message = { .type = type };
+
+	assert_int_equal(fd_send(machine->control, &message, sizeof(message), NULL, 0), 0);
+}
+
+static void expect_end(struct machine *machine, uint32_t end, const char *text)
+{
+	struct vmm_event event = next_event(machine);
+
+	assert_int_equal(event.type, VMM_EVENT_ENDED);
+	if (event.end != end || !strstr(event.text, text))
+		fail_msg("it ended with %u: %s", event.end, event.text);
+	assert_int_equal(waitpid(machine->pid, NULL, 0), machine->pid);
+	close(machine->control);
+	fd_replace(&machine->console, -1);
+}
+
+static void resets(void **state)
+{
+	struct machine machine = START(reset, 1, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+static void has_a_console(void **state)
+{
+	struct machine machine = START(hello, 1, true);
+	_cleanup_free_ char *text = NULL;
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	text = fd_read_text(machine.console, 1000, NULL);
+	assert_string_equal(text, "hello from the guest\n");
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+static void has_no_console(void **state)
+{
+	struct machine machine = START(hello, 1, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+/* Attack 2: a flood on the console that nobody reads. */
+static void survives_a_flood(void **state)
+{
+	struct machine machine = START(flood, 1, true);
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&(struct machine){ machine.pid, machine.control, -1 }, VMM_END_RESET, "reset");
+	text = fd_read_text(machine.console, 1 << 20, &size);
+	assert_in_range(size, 1, 128 << 10); /* the pipe and the ring; the rest is lost */
+	close(machine.console);
+}
+
+static void survives_a_console_closed(void **state)
+{
+	struct machine machine = START(flood, 1, true);
+
+	fd_replace(&machine.console, -1);
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+static void tells_a_crash(void **state)
+{
+	struct machine machine = START(triple_fault, 1, false);
+	struct vmm_event event;
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	event = next_event(&machine);
+	assert_int_equal(event.type, VMM_EVENT_ENDED);
+	/* A KVM without hardware virtualization meets an internal error there. */
+	if (event.end != VMM_END_PANIC)
+		assert_int_equal(event.end, VMM_END_KVM);
+	assert_int_equal(waitpid(machine.pid, NULL, 0), machine.pid);
+	close(machine.control);
+}
+
+static void stops(void **state)
+{
+	struct machine machine = START(spin, 3, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	request(&machine, VMM_REQUEST_STOP);
+	expect_end(&machine, VMM_END_STOPPED, "stopped");
+}
+
+static void stops_a_guest_that_sleeps(void **state)
+{
+	struct machine machine = START(halt, 1, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	request(&machine, VMM_REQUEST_STOP);
+	expect_end(&machine, VMM_END_STOPPED, "stopped");
+}
+
+static void ends_with_the_monitor(void **state)
+{
+	struct machine machine = START(spin, 1, false);
+	int status;
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	close(machine.control);
+	assert_int_equal(waitpid(machine.pid, &status, 0), machine.pid);
+	assert_int_equal(status, 0);
+}
+
+static void pauses(void **state)
+{
+	struct machine machine = START(spin, 2, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	for (int i = 0; i < 20; i++) {
+		request(&machine, VMM_REQUEST_PAUSE);
+		expect(&machine, VMM_EVENT_PAUSED);
+		request(&machine, VMM_REQUEST_PAUSE);
+		expect(&machine, VMM_EVENT_PAUSED);
+		request(&machine, VMM_REQUEST_RESUME);
+		expect(&machine, VMM_EVENT_RESUMED);
+	}
+	/* Nobody waits for these: the machine comes to the last one's state. */
+	for (int i = 0; i < 20; i++) {
+		request(&machine, VMM_REQUEST_PAUSE);
+		request(&machine, VMM_REQUEST_RESUME);
+	}
+	request(&machine, VMM_REQUEST_PAUSE);
+	request(&machine, VMM_REQUEST_STOP);
+	for (;;) {
+		struct vmm_event event = next_event(&machine);
+
+		if (event.type == VMM_EVENT_ENDED) {
+			assert_int_equal(event.end, VMM_END_STOPPED);
+			break;
+		}
+	}
+	assert_int_equal(waitpid(machine.pid, NULL, 0), machine.pid);
+	close(machine.control);
+}
+
+static void refuses_a_request_it_does_not_know(void **state)
+{
+	struct machine machine = START(spin, 1, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	request(&machine, 99);
+	expect_end(&machine, VMM_END_ERROR, "request 99");
+}
+
+static void survives_scribbling(void **state)
+{
+	struct machine machine = START(scribble, 1, false);
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+static void serves_entropy(void **state)
+{
+	struct machine machine = START(entropy, 1, true);
+	_cleanup_free_ char *text = NULL;
+
+	expect(&machine, VMM_EVENT_BOOTED);
+	text = fd_read_text(machine.console, 1000, NULL);
+	assert_string_equal(text, "R");
+	expect_end(&machine, VMM_END_RESET, "reset");
+}
+
+static void refuses_bad_configurations(void **state)
+{
+	struct err err;
+	_cleanup_fd_ int kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	_cleanup_fd_ int memory_fd = guest_memory_create(MEMORY, &err);
+	_cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int pair[2];
+	struct vmm_config config = {
+		.kvm_fd = kvm_fd,
+		.memory_fd = memory_fd,
+		.memory_size = MEMORY,
+		.vcpus = VMM_VCPUS_MAX + 1,
+		.kernel_fd = null,
+		.kernel_name = "/boot/thing",
+		.initrd_fd = -1,
+		.fs_fd = -1,
+		.serial_fd = -1,
+	};
+
+	if (kvm_fd < 0)
+		skip();
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
+	config.control_fd = pair[0];
+	assert_null(vmm_setup(&config, &err));
+	assert_non_null(strstr(err.text, "33 vCPUs"));
+	config.vcpus = 1;
+	assert_null(vmm_setup(&config, &err));
+	assert_string_equal(err.text, "load /boot/thing: the kernel image is not a regular file");
+	config.kvm_fd = null;
+	assert_null(vmm_setup(&config, &err));
+	assert_non_null(strstr(err.text, "/dev/kvm"));
+	close(pair[0]);
+	close(pair[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resets),
+		cmocka_unit_test(has_a_console),
+		cmocka_unit_test(has_no_console),
+		cmocka_unit_test(survives_a_flood),
+		cmocka_unit_test(survives_a_console_closed),
+		cmocka_unit_test(tells_a_crash),
+		cmocka_unit_test(stops),
+		cmocka_unit_test(stops_a_guest_that_sleeps),
+		cmocka_unit_test(ends_with_the_monitor),
+		cmocka_unit_test(pauses),
+		cmocka_unit_test(refuses_a_request_it_does_not_know),
+		cmocka_unit_test(survives_scribbling),
+		cmocka_unit_test(serves_entropy),
+		cmocka_unit_test(refuses_bad_configurations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
