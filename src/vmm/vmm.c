@@ -4,8 +4,9 @@
  *
  * What vmm_run() asks of the host, and the jail therefore has to allow: KVM_RUN, and on the way out
  * of a crash KVM_GET_REGS and after a pause KVM_KVMCLOCK_CTRL; threads for the vCPUs, and signals
- * to them; epoll, reads and writes of eventfds; sendmsg and recvmsg with the monitor and fsd, poll
- * for fsd's answer; getrandom; and what sockets' streams need (vsock.c).
+ * to them (and the C library's mmap, mprotect and madvise for their stacks); epoll, reads and
+ * writes of eventfds; sendmsg and recvmsg with the monitor and fsd, poll for fsd's answer and the
+ * console; getrandom; munmap and close at the end; and what sockets' streams need (vsock.c).
  */
 #include "vmm/machine.h"
 
@@ -135,6 +136,8 @@ static void machine_free(struct vmm *vmm)
 	vcpus_join(vmm);
 	for (unsigned int i = 0; i < vmm->devices; i++)
 		mmio_free(&vmm->mmio[i]);
+	if (vmm->vsock)
+		vsock_free(vmm->vsock);
 	if (vmm->serial)
 		serial_free(vmm->serial);
 	free(vmm->serial);

@@ -44,10 +44,10 @@ guest hello
 3:
 end hello
 
-/* 1 MiB to the console. */
+/* 192 KiB to the console. */
 guest flood
 	movl	$0x100000, %esi
-	movl	$0x100000, %ecx
+	movl	$0x30000, %ecx
 	movl	$0x3f8, %edx
 	rep outsb
 	reset
