@@ -88,3 +88,6 @@ int cgroup_freeze(const char *path, bool frozen, struct err *err);
  * error. Returns 0, or -1 with err set.
  */
 int cgroup_remove(const char *path, struct err *err);
+
+/* cgroup_remove_empty() - remove it where there is nothing in it, and nothing else. */
+void cgroup_remove_empty(const char *path);

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 struct oci_config;
+struct oci_process;
 
 struct sandbox_params {
 	const char *id;
@@ -51,3 +52,25 @@ int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *
  * Returns 0 once execve(2) has succeeded; -1 with err set to what init met.
  */
 int sandbox_start(int socket, struct err *err);
+
+/* A further process in a container. */
+struct sandbox_exec_params {
+	const char *id;
+	pid_t init;			   /* the container's, alive */
+	const struct oci_config *config;   /* the container's: seccomp, personality */
+	const struct oci_process *process; /* what to run */
+	const char *cgroup_path;	   /* NULL: stay where we are */
+	int stdio[3];			   /* as in sandbox_params, as are those that follow */
+	int preserve_fds;
+	int console_socket;
+	const char *seccomp_cache;
+	int no_new_keyring;
+};
+
+/*
+ * sandbox_exec() - run a process in a container, in all the namespaces of its init.
+ * @pid: its pid in the caller's pid namespace; a child of the caller, to be reaped by it.
+ *
+ * Returns 0 once execve(2) has succeeded, or -1 with err set and no process left.
+ */
+int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err);

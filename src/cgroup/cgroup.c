@@ -209,3 +209,16 @@ int cgroup_remove(const char *path, struct err *err)
 			return -1;
 	return 0;
 }
+
+void cgroup_remove_empty(const char *path)
+{
+	const struct layout *layout = layout_get();
+
+	for (size_t i = 0; i <= layout->n_v1; i++) {
+		const char *mount = i < layout->n_v1 ? layout->v1[i].mount : layout->unified;
+		_cleanup_free_ char *directory = mount ? tree_directory(mount, path) : NULL;
+
+		if (directory)
+			rmdir(directory);
+	}
+}

@@ -13,14 +13,12 @@
 #include "cgroup/cgroup.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 
 /* Namespaces that init enters by itself: a cgroup namespace begins where its maker is. */
@@ -75,18 +73,6 @@ static int check_config(const struct setup *setup, struct err *err)
 	return sysctl_check(setup, err);
 }
 
-static int open_proc(struct err *err)
-{
-	_cleanup_fd_ int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct statfs fs;
-
-	if (fd < 0 || fstatfs(fd, &fs) < 0)
-		return err_set(err, errno, "open /proc");
-	if (fs.f_type != PROC_SUPER_MAGIC)
-		return err_set(err, 0, "/proc is not a proc file system");
-	return fd_steal(&fd);
-}
-
 static int prepare(struct setup *setup, struct err *err)
 {
 	bool foreign;
@@ -94,7 +80,7 @@ static int prepare(struct setup *setup, struct err *err)
 	if (namespaces_open(setup->linux_, &setup->namespaces, err) < 0 ||
 	    check_config(setup, err) < 0 || mounts_read(setup, err) < 0)
 		return -1;
-	setup->proc = open_proc(err);
+	setup->proc = process_open_proc(err);
 	if (setup->proc < 0 || lsm_check(setup->process, setup->proc, err) < 0)
 		return -1;
 	capabilities_read(setup->process->capabilities, &setup->capabilities);
@@ -226,18 +212,8 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 	char text[32];
 	int n;
 
-	if (setup->process->has_oom_score_adj) {
-		/* From here, as lowering it may take a capability of the host's. */
-		_cleanup_free_ char *path = xasprintf("%d/oom_score_adj", (int)pid);
-
-		snprintf(text, sizeof(text), "%d", setup->process->oom_score_adj);
-		if (file_write(setup->proc, path, text, err) < 0) {
-			err_wrap(err, "set process.oomScoreAdj to %s", text);
-			return err->code == EACCES
-				       ? err_hint(err, "lowering it takes CAP_SYS_RESOURCE")
-				       : -1;
-		}
-	}
+	if (process_set_oom_score(setup->process, setup->proc, pid, err) < 0)
+		return -1;
 	if (maps && namespaces_map_ids(setup->linux_, setup->proc, pid, err) < 0)
 		return -1;
 	if (setup->params->pid_fd > 0) {

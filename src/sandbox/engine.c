@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
+#include "oci/settings.h"
 #include "sandbox/control.h"
 #include "sandbox/sandbox.h"
 
@@ -21,6 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #define START_SOCKET "start.sock"
@@ -69,17 +71,6 @@ static int connect_start(const struct container *container, struct err *err)
 	return err_set(err, errno, "connect to %s/" START_SOCKET, container->state_path);
 }
 
-/* Beside the directory that holds the containers, never among them. */
-static char *seccomp_cache(const struct container *container)
-{
-	const char *slash = strrchr(container->state_path, '/');
-
-	if (!container->config->linux_ || !container->config->linux_->seccomp || !slash)
-		return NULL;
-	return xasprintf("%.*s.seccomp", (int)(slash - container->state_path),
-			 container->state_path);
-}
-
 static int make_start_channel(const struct container *container, bool foreground,
 			      struct sandbox_params *params, struct err *err)
 {
@@ -100,7 +91,7 @@ static int make_start_channel(const struct container *container, bool foreground
 static int create_init(struct container *container, const struct create_options *options,
 		       struct err *err)
 {
-	_cleanup_free_ char *cache = seccomp_cache(container);
+	_cleanup_free_ char *cache = xasprintf("%s/seccomp", container->settings->cache);
 	_cleanup_fd_ int start_socket = -1, pid_fd = -1;
 	struct sandbox_params params = {
 		.id = container->id,
@@ -115,6 +106,9 @@ static int create_init(struct container *container, const struct create_options 
 		.no_new_keyring = options->no_new_keyring,
 	};
 
+	if (container->config->linux_ && container->config->linux_->seccomp)
+		mkdir(container->settings->cache,
+		      0755); /* a cache that is missing costs time only */
 	if (make_start_channel(container, options->foreground, &params, err) < 0)
 		return -1;
 	start_socket = params.start_socket;
@@ -225,11 +219,23 @@ static int kill_init(const struct container *container, struct err *err)
 	return 0;
 }
 
+/*
+ * A creation that got as far as an init had a cgroup of its own. Otherwise the cgroup of that name
+ * may be another container's, which is why creation failed: then only an empty one goes.
+ */
+static int remove_cgroup(const struct container *container, struct err *err)
+{
+	if (!container->cgroup_path)
+		return 0;
+	if (container->pid > 0 || faccessat(container->state_fd, PID_FILE, F_OK, 0) == 0)
+		return cgroup_remove(container->cgroup_path, err);
+	cgroup_remove_empty(container->cgroup_path);
+	return 0;
+}
+
 static int plain_destroy(struct container *container, struct err *err)
 {
-	if (kill_init(container, err) < 0)
-		return -1;
-	if (container->cgroup_path && cgroup_remove(container->cgroup_path, err) < 0)
+	if (kill_init(container, err) < 0 || remove_cgroup(container, err) < 0)
 		return -1;
 	forget_files(container);
 	return 0;

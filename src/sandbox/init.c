@@ -13,29 +13,12 @@
 #include "cgroup/cgroup.h"
 
 #include <fcntl.h>
-#include <linux/keyctl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-
-/* CLONE_CLEAR_SIGHAND leaves what the engine ignores ignored; the mask is ours. */
-static int reset_signals(struct setup *setup, struct err *err)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL); /* KILL, STOP and the C library's own two refuse: as it is */
-	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-		return err_set(err, errno, "reset the signal mask");
-	return 0;
-}
 
 static int enter_cgroup(struct setup *setup, struct err *err)
 {
@@ -76,8 +59,6 @@ static int become_root(struct setup *setup, struct err *err)
 
 static int settle(struct setup *setup, struct err *err)
 {
-	_cleanup_free_ char *ring = NULL;
-
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "guard the process");
 	if (setsid() < 0)
@@ -85,11 +66,7 @@ static int settle(struct setup *setup, struct err *err)
 	umask(0);
 	if (setup->params->no_new_keyring)
 		return 0;
-	/* The host's session keyring must not be reachable. */
-	ring = xasprintf("_ses.%s", setup->params->id);
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, ring) < 0 && errno != ENOSYS)
-		return err_set(err, errno, "make a session keyring");
-	return 0;
+	return process_join_keyring(setup->params->id, err);
 }
 
 static int open_null(struct setup *setup, struct err *err)
@@ -102,6 +79,15 @@ static int open_null(struct setup *setup, struct err *err)
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
 		return err_set(err, 0, "/dev/null is not the null device");
 	return 0;
+}
+
+static int make_terminal(struct setup *setup, struct err *err)
+{
+	if (!setup->process->terminal)
+		return 0;
+	setup->terminal = terminal_open(setup->process, setup->rootfs,
+					setup->params->console_socket, true, err);
+	return setup->terminal < 0 ? -1 : 0;
 }
 
 static int set_names(struct setup *setup, struct err *err)
@@ -135,12 +121,8 @@ static int look_at_image(struct setup *setup, struct err *err)
 {
 	const struct oci_process *process = setup->process;
 	_cleanup_fd_ int cwd = -1;
-	bool has_home = false;
 
-	for (size_t i = 0; i < process->n_env; i++)
-		has_home |= str_starts_with(process->env[i], "HOME=");
-	if (!has_home)
-		setup->home = user_home(setup->rootfs, process->user->uid);
+	setup->home = user_home(process, setup->rootfs);
 	if (str_eq(process->cwd, "/"))
 		return 0;
 	cwd = path_open_in_root(setup->rootfs, process->cwd, O_PATH, 0, 0, err);
@@ -151,23 +133,12 @@ static int look_at_image(struct setup *setup, struct err *err)
 	return cwd < 0 ? err_wrap(err, "make the working directory %s", process->cwd) : 0;
 }
 
-static int set_personality(struct setup *setup, struct err *err)
-{
-	const struct oci_personality *config = setup->linux_->personality;
-
-	if (!config)
-		return 0;
-	if (personality(str_eq(config->domain, "LINUX32") ? PER_LINUX32 : PER_LINUX) < 0)
-		return err_set(err, errno, "set the personality to %s", config->domain);
-	return 0;
-}
-
 static int (*const steps[])(struct setup *setup, struct err *err) = {
-	reset_signals,	      enter_cgroup,   enter_namespaces, wait_release,
-	become_root,	      settle,	      open_null,	rootfs_attach,
-	mounts_make,	      devices_make,   terminal_make,	rootfs_hide,
-	mounts_seal,	      set_up_network, set_names,	sysctl_apply,
-	setup_unshare_cgroup, look_at_image,  rootfs_enter,	set_personality,
+	enter_cgroup,	enter_namespaces, wait_release,	 become_root,
+	settle,		open_null,	  rootfs_attach, mounts_make,
+	devices_make,	make_terminal,	  rootfs_hide,	 mounts_seal,
+	set_up_network, set_names,	  sysctl_apply,	 setup_unshare_cgroup,
+	look_at_image,	rootfs_enter,
 };
 
 static int tell_parent(const struct setup *setup, const struct err *err)
@@ -216,6 +187,7 @@ _Noreturn void init_main(struct setup *setup)
 		.process = setup->process,
 		.capabilities = &setup->capabilities,
 		.seccomp = &setup->seccomp,
+		.personality = setup->linux_->personality,
 		.proc = setup->proc,
 		.preserve_fds = setup->params->preserve_fds,
 	};
@@ -224,6 +196,7 @@ _Noreturn void init_main(struct setup *setup)
 	if (setup->params->start_peer > 0)
 		close(setup->params
 			      ->start_peer); /* so that its end is seen when the caller is gone */
+	process_reset_signals();
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
 		if (steps[i](setup, &err) < 0)
 			fail(setup, &err);
@@ -235,7 +208,8 @@ _Noreturn void init_main(struct setup *setup)
 		fail(setup, &err);
 	if (tell_parent(setup, NULL) < 0)
 		_exit(EXIT_FAILURE); /* the parent is gone before it could know of us */
-	close(setup->sync);
+	/* It may wait for long: nothing of the host is held meanwhile. */
+	fd_close_except(3 + plan.preserve_fds, &setup->params->start_socket, 1);
 	starter = wait_start(setup);
 	process_execute(&plan, &err);
 	if (send(starter, &err, sizeof(err), MSG_NOSIGNAL) < 0)

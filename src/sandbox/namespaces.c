@@ -147,9 +147,9 @@ static int write_map(int proc, pid_t pid, const char *file, const struct oci_id_
 
 int namespaces_map_ids(const struct oci_linux *config, int proc, pid_t pid, struct err *err)
 {
-	if (write_map(proc, pid, "gid_map", config->gid_mappings, config->n_gid_mappings, err) < 0)
+	if (write_map(proc, pid, "uid_map", config->uid_mappings, config->n_uid_mappings, err) < 0)
 		return -1;
-	return write_map(proc, pid, "uid_map", config->uid_mappings, config->n_uid_mappings, err);
+	return write_map(proc, pid, "gid_map", config->gid_mappings, config->n_gid_mappings, err);
 }
 
 int namespaces_enter_time(const struct oci_linux *config, int proc, struct err *err)
@@ -174,5 +174,28 @@ int namespaces_enter_time(const struct oci_linux *config, int proc, struct err *
 	fd = openat(proc, "self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || setns(fd, CLONE_NEWTIME) < 0)
 		return err_set(err, errno, "enter the time namespace");
+	return 0;
+}
+
+int namespaces_compare(int proc, pid_t pid, uint64_t *different, struct err *err)
+{
+	*different = 0;
+	for (size_t i = 0; i < NAMESPACE_KINDS; i++) {
+		char own_path[64], its_path[64];
+		struct stat own, its;
+
+		snprintf(own_path, sizeof(own_path), "self/ns/%s", kinds[i].file);
+		snprintf(its_path, sizeof(its_path), "%d/ns/%s", (int)pid, kinds[i].file);
+		if (fstatat(proc, own_path, &own, 0) < 0) {
+			if (errno == ENOENT) /* a kernel without that kind */
+				continue;
+			return err_set(err, errno, "look at our own %s namespace", kinds[i].name);
+		}
+		if (fstatat(proc, its_path, &its, 0) < 0)
+			return err_set(err, errno, "look at the %s namespace of process %d",
+				       kinds[i].name, (int)pid);
+		if (own.st_ino != its.st_ino || own.st_dev != its.st_dev)
+			*different |= kinds[i].flag;
+	}
 	return 0;
 }

@@ -41,3 +41,6 @@ int namespaces_map_ids(const struct oci_linux *config, int proc, pid_t pid, stru
 
 /* namespaces_enter_time() - make a time namespace with the offsets asked for, and enter it. */
 int namespaces_enter_time(const struct oci_linux *config, int proc, struct err *err);
+
+/* namespaces_compare() - CLONE_NEW* of those in which a process is not with us. 0, or -1. */
+int namespaces_compare(int proc, pid_t pid, uint64_t *different, struct err *err);

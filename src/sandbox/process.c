@@ -3,6 +3,7 @@
 #include "sandbox/process.h"
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "oci/config.h"
@@ -11,11 +12,70 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
+
+int process_open_proc(struct err *err)
+{
+	_cleanup_fd_ int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return err_set(err, errno, "open /proc");
+	if (fs.f_type != PROC_SUPER_MAGIC)
+		return err_set(err, 0, "/proc is not a proc file system");
+	return fd_steal(&fd);
+}
+
+void process_reset_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL); /* KILL, STOP and the C library's own two refuse: as it is */
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int process_join_keyring(const char *id, struct err *err)
+{
+	_cleanup_free_ char *name = xasprintf("_ses.%s", id);
+
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name) < 0 && errno != ENOSYS)
+		return err_set(err, errno, "make a session keyring");
+	return 0;
+}
+
+int process_set_oom_score(const struct oci_process *process, int proc, pid_t pid, struct err *err)
+{
+	char path[64], text[32];
+
+	if (!process->has_oom_score_adj)
+		return 0;
+	snprintf(path, sizeof(path), "%d/oom_score_adj", (int)pid);
+	snprintf(text, sizeof(text), "%d", process->oom_score_adj);
+	if (file_write(proc, path, text, err) == 0)
+		return 0;
+	err_wrap(err, "set process.oomScoreAdj to %s", text);
+	return err->code == EACCES ? err_hint(err, "lowering it takes CAP_SYS_RESOURCE") : -1;
+}
+
+static int set_personality(const struct oci_personality *config, struct err *err)
+{
+	if (!config)
+		return 0;
+	if (personality(str_eq(config->domain, "LINUX32") ? PER_LINUX32 : PER_LINUX) < 0)
+		return err_set(err, errno, "set the personality to %s", config->domain);
+	return 0;
+}
 
 /*
  * The working directory must lie in the root: getcwd(2) marks one that does not, which a path
@@ -117,7 +177,8 @@ int process_become(struct process_plan *plan, struct err *err)
 	 */
 	if (syscall(SYS_close_range, 3 + plan->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_set(err, errno, "mark descriptors to be closed");
-	if (lsm_apply(process, plan->proc, err) < 0 || rlimits_apply(process, err) < 0 ||
+	if (set_personality(plan->personality, err) < 0 ||
+	    lsm_apply(process, plan->proc, err) < 0 || rlimits_apply(process, err) < 0 ||
 	    scheduling_apply(process, err) < 0)
 		return -1;
 	/* Root may enter what the user may not, and on a root-squashed file system the reverse. */

@@ -10,15 +10,20 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct oci_personality;
 struct oci_process;
 
 struct process_plan {
 	const struct oci_process *process;
 	const struct capability_sets *capabilities;
 	const struct seccomp_filter *seccomp;
-	int proc;	  /* the caller's procfs */
-	int terminal;	  /* becomes 0, 1 and 2; -1 */
-	int stdio[3];	  /* else these do; none is -1 */
+	const struct oci_personality *personality; /* NULL: as it is */
+	int proc;				   /* the caller's procfs */
+	int terminal;				   /* becomes 0, 1 and 2; -1 */
+	int stdio[3];				   /* else these do; none is -1 */
 	int preserve_fds; /* descriptors 3 .. 2+N stay open across execve(2) */
 	const char *home; /* for an environment without HOME; NULL */
 	char *program;	  /* found by process_become(): path to be executed */
@@ -45,7 +50,28 @@ int lsm_apply(const struct oci_process *process, int proc, struct err *err);
 char *program_find(const struct oci_process *process, struct err *err);
 
 /*
- * user_home() - home directory of a user by the root's /etc/passwd; "/" if it is not there.
- * The file is the image's: its kind and size are checked. Returns a string to be freed.
+ * terminal_open() - a terminal of the root's devpts, whose master goes to the console socket.
+ * @console: also bind it to /dev/console.
+ * Returns the other end, or -1 with err set.
  */
-char *user_home(int rootfd, unsigned int uid);
+int terminal_open(const struct oci_process *process, int rootfd, int console_socket, bool console,
+		  struct err *err);
+
+/* process_open_proc() - the caller's procfs, checked to be one. A descriptor, or -1. */
+int process_open_proc(struct err *err);
+
+/* process_reset_signals() - default dispositions and an empty mask. */
+void process_reset_signals(void);
+
+/* process_join_keyring() - a session keyring of the container's own, not the host's. 0, or -1. */
+int process_join_keyring(const char *id, struct err *err);
+
+/* process_set_oom_score() - for another process, as lowering it may take the caller's rights. */
+int process_set_oom_score(const struct oci_process *process, int proc, pid_t pid, struct err *err);
+
+/*
+ * user_home() - home directory for an environment without HOME, by the root's /etc/passwd; "/" if
+ * it is not there. The file is the image's: its kind and size are checked. Returns a string to be
+ * freed, or NULL where HOME is set.
+ */
+char *user_home(const struct oci_process *process, int rootfd);

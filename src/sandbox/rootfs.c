@@ -113,8 +113,9 @@ int rootfs_attach(struct setup *setup, struct err *err)
 			       setup->config->root->path);
 	setup->root_device = st.st_dev;
 	setup->root_inode = st.st_ino;
-	if (is_shared(setup) &&
-	    set_propagation(setup->rootfs, "", AT_EMPTY_PATH | AT_RECURSIVE, MS_PRIVATE, err) < 0)
+	/* One that was opened by the parent still is a peer of the host's as well. */
+	if (set_propagation(setup->rootfs, "", AT_EMPTY_PATH | AT_RECURSIVE,
+			    is_shared(setup) ? MS_PRIVATE : MS_SLAVE, err) < 0)
 		return -1;
 	if (move_mount(setup->rootfs, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_set(err, errno, "attach the root file system");

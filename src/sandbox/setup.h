@@ -73,9 +73,8 @@ int cgroupfs_mount(struct setup *setup, const struct oci_mount *mount,
 /* copy.c: what is below one directory, to another; neither may be changed by others meanwhile. */
 int copy_tree(int from, int to, struct err *err);
 
-/* devices.c, terminal.c, sysctl.c, network.c */
+/* devices.c, sysctl.c, network.c */
 int devices_make(struct setup *setup, struct err *err);
-int terminal_make(struct setup *setup, struct err *err);
 int sysctl_check(const struct setup *setup, struct err *err);
 int sysctl_apply(struct setup *setup, struct err *err);
 int network_loopback_up(struct err *err);

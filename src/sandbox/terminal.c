@@ -4,9 +4,12 @@
  * socket. The other end is opened through the master (TIOCGPTPEER) and never by a path, which the
  * image could have replaced.
  */
-#include "sandbox/setup.h"
+#include "sandbox/process.h"
 
+#include "base/fd.h"
 #include "base/path.h"
+#include "oci/config.h"
+#include "sandbox/setup.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -16,10 +19,10 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-static int open_master(const struct setup *setup, struct err *err)
+static int open_master(int rootfd, struct err *err)
 {
-	_cleanup_fd_ int master = path_open_in_root(setup->rootfs, "dev/pts/ptmx",
-						    O_RDWR | O_NOCTTY, 0, RESOLVE_NO_SYMLINKS, err);
+	_cleanup_fd_ int master = path_open_in_root(rootfd, "dev/pts/ptmx", O_RDWR | O_NOCTTY, 0,
+						    RESOLVE_NO_SYMLINKS, err);
 	struct statfs fs;
 	int unlock = 0;
 
@@ -32,12 +35,11 @@ static int open_master(const struct setup *setup, struct err *err)
 	return fd_steal(&master);
 }
 
-static int bind_console(const struct setup *setup, int terminal, struct err *err)
+static int bind_console(int rootfd, int terminal, struct err *err)
 {
 	_cleanup_fd_ int dev = -1, onto = -1, tree = -1;
 
-	dev = path_open_in_root(setup->rootfs, "dev", O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS,
-				err);
+	dev = path_open_in_root(rootfd, "dev", O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS, err);
 	if (dev < 0)
 		return -1;
 	onto = openat(dev, "console", O_CREAT | O_EXCL | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0620);
@@ -49,15 +51,13 @@ static int bind_console(const struct setup *setup, int terminal, struct err *err
 	return tree < 0 ? -1 : mount_attach(tree, onto, "/dev/console", err);
 }
 
-int terminal_make(struct setup *setup, struct err *err)
+int terminal_open(const struct oci_process *process, int rootfd, int console_socket, bool console,
+		  struct err *err)
 {
 	static const char name[] = "/dev/pts/ptmx";
-	const struct oci_console_size *size = setup->process->console_size;
-	_cleanup_fd_ int master = -1, terminal = -1;
+	const struct oci_console_size *size = process->console_size;
+	_cleanup_fd_ int master = open_master(rootfd, err), terminal = -1;
 
-	if (!setup->process->terminal)
-		return 0;
-	master = open_master(setup, err);
 	if (master < 0)
 		return -1;
 	terminal = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -70,10 +70,9 @@ int terminal_make(struct setup *setup, struct err *err)
 		if (ioctl(master, TIOCSWINSZ, &ws) < 0)
 			return err_set(err, errno, "set the terminal's size");
 	}
-	if (bind_console(setup, terminal, err) < 0)
+	if (console && bind_console(rootfd, terminal, err) < 0)
 		return -1;
-	if (fd_send(setup->params->console_socket, name, sizeof(name) - 1, &master, 1) < 0)
+	if (fd_send(console_socket, name, sizeof(name) - 1, &master, 1) < 0)
 		return err_set(err, errno, "send the terminal to the console socket");
-	setup->terminal = fd_steal(&terminal);
-	return 0;
+	return fd_steal(&terminal);
 }

@@ -57,18 +57,21 @@ static char *find_home(char *text, unsigned int uid)
 	return NULL;
 }
 
-char *user_home(int rootfd, unsigned int uid)
+char *user_home(const struct oci_process *process, int rootfd)
 {
 	_cleanup_free_ char *text = NULL;
 	_cleanup_fd_ int fd = -1;
 	struct stat st;
 	char *home = NULL;
 
+	for (size_t i = 0; i < process->n_env; i++)
+		if (str_starts_with(process->env[i], "HOME="))
+			return NULL;
 	/* Non-blocking: it may be a fifo. */
 	fd = path_open_in_root(rootfd, "etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0, NULL);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		text = fd_read_text(fd, PASSWD_MAX, NULL);
 	if (text)
-		home = find_home(text, uid);
+		home = find_home(text, process->user->uid);
 	return home ? home : xstrdup("/");
 }

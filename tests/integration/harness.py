@@ -35,6 +35,7 @@ BUILD = os.environ.get("MOAT_BUILD") or os.path.join(TOP, "build")
 MOAT = os.environ.get("MOAT") or os.path.join(BUILD, "src/cli/moat")
 SANITIZED = os.environ.get("MOAT_SANITIZED") == "1"
 _numbers = itertools.count(1)
+isolated = False  # set by run, once in namespaces of its own
 
 
 def at_levels(*levels):
@@ -92,6 +93,9 @@ class Case(unittest.TestCase):
         reason = why_no_level(cls.level)
         if reason:
             raise unittest.SkipTest(reason)
+        if not isolated:
+            # The check for leftovers kills every process that is new: outside, those are other people's.
+            raise RuntimeError("start tests with tests/integration/run, which isolates them")
         if not os.access(MOAT, os.X_OK):
             raise RuntimeError("no %s: run meson setup build && ninja -C build" % MOAT)
 

@@ -3,11 +3,9 @@
  * The generated parsers: every property of every document survives a round trip, and what is
  * wrong is refused with the place and the reason.
  */
-#include "base/file.h"
 #include "base/str.h"
 #include "oci/config-sample.h"
 #include "oci/config.h"
-#include "oci/load.h"
 #include "oci/runtime_features-sample.h"
 #include "oci/runtime_features.h"
 #include "oci/settings-sample.h"
@@ -15,11 +13,9 @@
 #include "oci/state-sample.h"
 #include "oci/state.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 /* after the headers it needs: */
 #include <cmocka.h>
 
@@ -160,45 +156,6 @@ static void test_config_checks(void **state)
 			      "SCMP_ACT_NOTIFY is used");
 }
 
-static void put_file(int directory, const char *name, const char *text)
-{
-	assert_int_equal(file_replace(directory, name, text, strlen(text), 0600, NULL), 0);
-}
-
-static void test_files(void **state)
-{
-	char directory[] = "/tmp/moat-test-oci-XXXXXX";
-	_cleanup_(moat_settings_free_pointer) struct moat_settings *settings = NULL;
-	_cleanup_(oci_config_free_pointer) struct oci_config *config = NULL;
-	_cleanup_free_ char *path = NULL;
-	struct err err = { 0 };
-	int fd;
-
-	assert_non_null(mkdtemp(directory));
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	path = xasprintf("%s/moat.json", directory);
-	assert_null(oci_config_load(fd, &err));
-	assert_int_equal(err.code, ENOENT);
-	assert_non_null(strstr(err.text, "open config.json: No such file or directory; a bundle"));
-	assert_null(moat_settings_load(path, &err));
-	assert_int_equal(err.code, ENOENT);
-	put_file(fd, "config.json", "{\"ociVersion\":\"1.0.0\",\n\"root\":{\"path\":\"r\"}\n");
-	put_file(fd, "moat.json", "{\"vcpus\":2}");
-	assert_null(oci_config_load(fd, &err));
-	assert_string_equal(err.text, "config.json:3:1: the text ends too early");
-	put_file(fd, "config.json", "{\"ociVersion\":\"1.0.0\",\n\"root\":{\"path\":\"r\"}}\n");
-	config = oci_config_load(fd, &err);
-	settings = moat_settings_load(path, &err);
-	assert_non_null(config);
-	assert_non_null(settings);
-	assert_int_equal(settings->vcpus, 2);
-	unlinkat(fd, "config.json", 0);
-	unlinkat(fd, "moat.json", 0);
-	close(fd);
-	rmdir(directory);
-}
-
 static void test_config_members(void **state)
 {
 	_cleanup_(oci_config_free_pointer) struct oci_config *config = NULL;
@@ -281,7 +238,6 @@ int main(void)
 		cmocka_unit_test(test_errors_name_the_place),
 		cmocka_unit_test(test_config_errors),
 		cmocka_unit_test(test_config_checks),
-		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_config_members),
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_messages_are_safe),

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* moat doctor: findings, and the parts that make them. */
+#pragma once
+
+#include "base/err.h"
+#include "oci/diagnosis.h"
+
+struct moat_settings;
+struct runtime;
+
+enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
+
+/* Isolation levels that a finding of VERDICT_FAIL makes impossible. */
+#define NEEDED_BY_PLAIN 1u
+#define NEEDED_BY_VM	2u
+#define NEEDED_BY_ALL	(NEEDED_BY_PLAIN | NEEDED_BY_VM)
+
+struct diagnosis {
+	struct moat_diagnosis *result;
+	const char *lacking_plain[32], *lacking_vm[32]; /* topics; NULL at the end */
+};
+
+/*
+ * found() - add a finding.
+ * @needed_by: what fails with it; only looked at for VERDICT_FAIL.
+ * @advice: what to do about it; NULL: nothing.
+ * @fmt: what was found.
+ */
+void found(struct diagnosis *diagnosis, enum verdict verdict, unsigned needed_by, const char *topic,
+	   const char *advice, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* The parts: each looks at one side of this machine and changes nothing. */
+void doctor_kernel(struct diagnosis *diagnosis);     /* version, system calls, seccomp, LSMs */
+void doctor_privileges(struct diagnosis *diagnosis); /* capabilities, namespaces */
+void doctor_cgroups(struct diagnosis *diagnosis);    /* layout, controllers */
+void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings);
+void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime);

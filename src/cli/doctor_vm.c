@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a microVM needs: a KVM that is real, a kernel, the agent's initramfs, memory; and state. */
+#include "cli/doctor.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "oci/settings.h"
+#include "runtime/runtime.h"
+#include "vmm/kvm_probe.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+/* Linux, Documentation/arch/x86/boot.rst: "HdrS" in a bzImage. */
+#define BZIMAGE_MAGIC_OFFSET 0x202
+
+static void check_kvm(struct diagnosis *diagnosis)
+{
+	struct err err = { 0 };
+	_cleanup_fd_ int fd = kvm_open(&err);
+
+	if (fd < 0 || kvm_probe(fd, &err) < 0)
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, "kvm", NULL, "%s", err.text);
+	else
+		found(diagnosis, VERDICT_OK, 0, "kvm", NULL,
+		      "opens, and runs a guest's kernel code on the hardware");
+}
+
+static bool is_kernel(const unsigned char *head, size_t size)
+{
+	const Elf64_Ehdr *elf = (const Elf64_Ehdr *)head;
+
+	if (size >= sizeof(*elf) && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0)
+		return elf->e_ident[EI_CLASS] == ELFCLASS64 && elf->e_machine == EM_X86_64 &&
+		       elf->e_type == ET_EXEC;
+	return size >= BZIMAGE_MAGIC_OFFSET + 4 &&
+	       memcmp(head + BZIMAGE_MAGIC_OFFSET, "HdrS", 4) == 0;
+}
+
+static bool is_initramfs(const unsigned char *head, size_t size)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+	} magics[] = {
+		{ "070701", 6 },	   /* cpio */
+		{ "\x1f\x8b", 2 },	   /* gzip */
+		{ "\x28\xb5\x2f\xfd", 4 }, /* zstd */
+		{ "\xfd"
+		  "7zXZ",
+		  5 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(magics); i++)
+		if (size >= magics[i].size && memcmp(head, magics[i].bytes, magics[i].size) == 0)
+			return true;
+	return false;
+}
+
+/* A file that every VM boots from: there, what it should be, and nobody else's to change. */
+static void check_image(struct diagnosis *diagnosis, const char *topic, const char *path,
+			bool (*is_right)(const unsigned char *, size_t), const char *what,
+			const char *advice)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_Alignas(Elf64_Ehdr) unsigned char head[1024];
+	struct stat st;
+	ssize_t size;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, topic, advice, "open %s: %m", path);
+		return;
+	}
+	size = S_ISREG(st.st_mode) ? fd_read_full(fd, head, sizeof(head)) : -1;
+	if (size < 0 || !is_right(head, (size_t)size))
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, topic, advice, "%s is not %s", path,
+		      what);
+	else if (st.st_uid != 0 && st.st_uid != geteuid())
+		found(diagnosis, VERDICT_WARN, 0, topic, "chown root it", "%s belongs to uid %u",
+		      path, st.st_uid);
+	else if (st.st_mode & (S_IWGRP | S_IWOTH))
+		found(diagnosis, VERDICT_WARN, 0, topic, "chmod go-w it",
+		      "%s can be written by others", path);
+	else
+		found(diagnosis, VERDICT_OK, 0, topic, NULL, "%s, %.1f MiB", path,
+		      (double)st.st_size / (1 << 20));
+}
+
+static void check_memory(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	struct sysinfo info;
+	uint64_t total, wanted = settings->memory + settings->overhead;
+
+	if (sysinfo(&info) < 0)
+		return;
+	total = (uint64_t)info.totalram * info.mem_unit;
+	if (wanted > total)
+		found(diagnosis, VERDICT_WARN, 0, "memory",
+		      "lower \"memory\" in the operator's file",
+		      "a guest is given %ju MiB by default, the machine has %ju",
+		      (uintmax_t)wanted >> 20, (uintmax_t)total >> 20);
+	else
+		found(diagnosis, VERDICT_OK, 0, "memory", NULL,
+		      "%ju MiB for a guest by default, of %ju", (uintmax_t)wanted >> 20,
+		      (uintmax_t)total >> 20);
+}
+
+void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	check_kvm(diagnosis);
+	check_image(
+		diagnosis, "guest kernel", settings->kernel, is_kernel,
+		"a vmlinux or bzImage for x86-64",
+		"build it with contrib/kernel/build, or name one as \"kernel\" in the operator's "
+		"file");
+	check_image(
+		diagnosis, "guest init", settings->init, is_initramfs, "an initramfs",
+		"install moat (ninja -C build install), or name one as \"init\" in the operator's "
+		"file");
+	check_memory(diagnosis, settings);
+}
+
+void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime)
+{
+	_cleanup_free_ char *path = xstrdup(runtime->root);
+	char *slash;
+
+	while (access(path, F_OK) < 0 && errno == ENOENT && (slash = strrchr(path, '/')) &&
+	       slash != path)
+		*slash = '\0';
+	if (access(path, W_OK | X_OK) < 0)
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_ALL, "state",
+		      "give --root DIR, or \"stateRoot\" in the operator's file",
+		      "%s cannot be used: %s: %m", runtime->root, path);
+	else
+		found(diagnosis, VERDICT_OK, 0, "state", NULL, "%s", runtime->root);
+}

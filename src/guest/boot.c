@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * PID 1 of the guest, from the initramfs on. Every step here is on the way from the start of the
+ * kernel to the workload, so there is only what containers or the namespace engine need.
+ */
+#include "guest/boot.h"
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "fs/fsd.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define CGROUP_ROOT   "/sys/fs/cgroup"
+#define CONTROL_MAX   4096
+#define SETTLE_ROUNDS 500
+#define SETTLE_NS     10000000L /* of one round: 10 ms */
+
+void boot_streams(void)
+{
+	/* The initramfs has these two nodes; the kernel gives us a console, or no descriptors. */
+	int null = open("/dev/null", O_RDWR), log = open("/dev/kmsg", O_WRONLY);
+
+	if (null >= 0)
+		dup2(null, STDIN_FILENO);
+	dup2(log >= 0 ? log : STDIN_FILENO, STDOUT_FILENO);
+	dup2(STDOUT_FILENO, STDERR_FILENO);
+	fd_close_except(STDERR_FILENO + 1, NULL, 0);
+}
+
+/*
+ * The initramfs is the root mount itself, and pivot_root(2) wants one that has a parent: so bind it
+ * over itself and move there.
+ */
+static int make_root(struct err *err)
+{
+	if (mount("/", "/root", NULL, MS_BIND, NULL) < 0 || chdir("/root") < 0 ||
+	    mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0)
+		return err_set(err, errno, "make a root file system out of the initramfs");
+	return 0;
+}
+
+/* Let the cgroups below the root have every controller that there is. */
+static int delegate_controllers(struct err *err)
+{
+	_cleanup_free_ char *names =
+		file_read(AT_FDCWD, CGROUP_ROOT "/cgroup.controllers", CONTROL_MAX, NULL, err);
+	char text[CONTROL_MAX + 1] = "", *rest = names, *name;
+	size_t used = 0;
+
+	if (!names)
+		return -1;
+	while ((name = strsep(&rest, " \n")))
+		if (*name && used + strlen(name) + 3 < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "+%s ", name);
+	return file_write(AT_FDCWD, CGROUP_ROOT "/cgroup.subtree_control", text, err);
+}
+
+int boot_mounts(struct err *err)
+{
+	static const struct {
+		const char *source, *target, *type;
+		unsigned long flags;
+	} mounts[] = {
+		{ "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC },
+		{ "dev", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC },
+		{ "sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC },
+		{ "cgroup2", CGROUP_ROOT, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC },
+		{ FSD_TAG, BOOT_TREES, "virtiofs", MS_NODEV },
+	};
+
+	if (make_root(err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(mounts); i++)
+		if (mount(mounts[i].source, mounts[i].target, mounts[i].type, mounts[i].flags,
+			  NULL) < 0)
+			return err_set(err, errno, "mount %s on %s", mounts[i].type,
+				       mounts[i].target);
+	return delegate_controllers(err);
+}
+
+int boot_protect(struct err *err)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_set(err, errno, "guard the agent's memory");
+	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "-1000", err);
+}
+
+int boot_loopback(struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		return err_set(err, errno, "set the interface lo up");
+	return 0;
+}
+
+/* All have been killed: wait until they are gone, as their last writes go out with them. */
+static void wait_for_all(void)
+{
+	const struct timespec pause = { 0, SETTLE_NS };
+
+	for (int i = 0; i < SETTLE_ROUNDS; i++) {
+		pid_t pid;
+
+		while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+			;
+		if (pid < 0)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
+
+void boot_settle(void)
+{
+	if (kill(-1, SIGKILL) == 0)
+		wait_for_all();
+	sync();
+}
+
+void boot_end(void)
+{
+	reboot(RB_AUTOBOOT);
+	/* Never reached as root of a guest; the end of PID 1 is a panic, which resets it, too. */
+	_exit(1);
+}

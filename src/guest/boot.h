@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The first and the last things that PID 1 does. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BOOT_TREES "/run/moat/fs" /* where the virtio-fs device is mounted */
+
+/* boot_streams() - give descriptors 0, 1 and 2 a meaning: nothing, and the kernel's log. */
+void boot_streams(void);
+
+/* boot_mounts() - a root that can be pivoted from, and every file system. 0, or -1 with err set. */
+int boot_mounts(struct err *err);
+
+/* boot_protect() - keep the workload's hands and the OOM killer's off the agent. 0, or -1. */
+int boot_protect(struct err *err);
+
+/* boot_loopback() - set the interface lo up. Returns 0, or -1 with err set. */
+int boot_loopback(struct err *err);
+
+/* boot_settle() - kill every other process, wait for their ends a while, sync. */
+void boot_settle(void);
+
+/* boot_end() - end the machine: what is not synced is lost. Does not return. */
+_Noreturn void boot_end(void);
+
+/* greet() - take the clock, entropy and name that the host offers; see struct machine. */
+void greet(int64_t realtime_ns, const void *entropy, size_t size, const char *hostname);

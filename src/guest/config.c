@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Rewriting config.json for the guest. The parsed config stays whole; copies of the structs that
+ * change point into it.
+ */
+#include "guest/config.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#define WHERE "config.json: "
+
+/* File systems that the guest's kernel makes out of nothing; any other would need the host's. */
+static const char *const own_file_systems[] = {
+	"bpf",	"cgroup", "cgroup2",	"devpts", "hugetlbfs", "mqueue",
+	"proc", "ramfs",  "securityfs", "sysfs",  "tmpfs",
+};
+
+/* Settings of cgroup v2 that are about the workload's use of the guest, not about host devices. */
+static const char *const own_controllers[] = { "cgroup.", "cpu.", "memory.", "pids." };
+
+static bool is_listed(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (str_eq(name, list[i]))
+			return true;
+	return false;
+}
+
+static bool is_bind(const struct oci_mount *mount)
+{
+	if (mount->type && str_eq(mount->type, "bind"))
+		return true;
+	for (size_t i = 0; i < mount->n_options; i++)
+		if (str_eq(mount->options[i], "bind") || str_eq(mount->options[i], "rbind"))
+			return true;
+	return false;
+}
+
+static int rewrite_root(struct guest_config *out, const Moat__Agent__Tree *tree, const char *trees,
+			struct err *err)
+{
+	if (!tree)
+		return err_set(err, EINVAL, "the request gives no tree for the root file system");
+	out->root = *out->parsed->root;
+	out->root.path = xasprintf("%s/%u", trees, tree->entry);
+	out->config.root = &out->root;
+	return 0;
+}
+
+static int place_trees(struct guest_config *out, const Moat__Agent__CreateContainerRequest *request,
+		       const char *trees, struct err *err)
+{
+	for (size_t i = 0; i < request->n_trees; i++) {
+		const Moat__Agent__Tree *tree = request->trees[i];
+
+		if (tree->mount >= out->config.n_mounts || out->sources[tree->mount] ||
+		    !is_bind(&out->mounts[tree->mount]))
+			return err_set(err, EINVAL,
+				       "the request gives a tree for mounts[%u], which takes none",
+				       tree->mount);
+		out->sources[tree->mount] = xasprintf("%s/%u", trees, tree->entry);
+		out->mounts[tree->mount].source = out->sources[tree->mount];
+	}
+	return 0;
+}
+
+static int rewrite_mounts(struct guest_config *out,
+			  const Moat__Agent__CreateContainerRequest *request, const char *trees,
+			  struct err *err)
+{
+	size_t count = out->config.n_mounts;
+
+	out->mounts = xcalloc(count, sizeof(*out->mounts));
+	out->sources = xcalloc(count, sizeof(*out->sources));
+	if (count)
+		memcpy(out->mounts, out->parsed->mounts, count * sizeof(*out->mounts));
+	out->config.mounts = out->mounts;
+	if (place_trees(out, request, trees, err) < 0)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		const struct oci_mount *mount = &out->mounts[i];
+		const char *type = mount->type ? mount->type : "none";
+
+		if (is_bind(mount) && !out->sources[i])
+			return err_set(err, EINVAL, "the request gives no tree for mounts[%zu]", i);
+		if (!is_bind(mount) &&
+		    !is_listed(type, own_file_systems, ARRAY_LEN(own_file_systems)))
+			return err_set(err, 0,
+				       WHERE "mounts[%zu]: a file system of type '%s' cannot be "
+					     "mounted inside of a microVM; bind-mount it from the "
+					     "host",
+				       i, type);
+	}
+	return 0;
+}
+
+static void rewrite_process(struct guest_config *out, const Moat__Agent__Stdio *stdio)
+{
+	if (!out->parsed->process)
+		return;
+	out->process = *out->parsed->process;
+	out->config.process = &out->process;
+	/* The agent's own -1000 would be inherited. */
+	if (!out->process.has_oom_score_adj) {
+		out->process.has_oom_score_adj = true;
+		out->process.oom_score_adj = 0;
+	}
+	/* These confine on the host, where the monitor applies them; the guest has no such policy.
+	 */
+	out->process.apparmor_profile = NULL;
+	out->process.selinux_label = NULL;
+	/* It names processors of the host. */
+	out->process.exec_cpu_affinity = NULL;
+	if (stdio && stdio->rows && stdio->columns) {
+		out->console_size.height = stdio->rows;
+		out->console_size.width = stdio->columns;
+		out->process.console_size = &out->console_size;
+	}
+}
+
+/* The guest's own network is the container's; other namespaces of the host are out of reach. */
+static int rewrite_namespaces(struct guest_config *out, struct err *err)
+{
+	const struct oci_linux *parsed = out->parsed->linux_;
+	size_t kept = 0;
+
+	out->namespaces = xcalloc(parsed->n_namespaces, sizeof(*out->namespaces));
+	for (size_t i = 0; i < parsed->n_namespaces; i++) {
+		const struct oci_namespace *namespace = &parsed->namespaces[i];
+
+		if (str_eq(namespace->type, "network"))
+			continue;
+		if (namespace->path)
+			return err_set(err, 0,
+				       WHERE "linux.namespaces[%zu]: a microVM cannot join the %s "
+					     "namespace %s of the host",
+				       i, namespace->type, namespace->path);
+		out->namespaces[kept++] = *namespace;
+	}
+	out->linux_.namespaces = out->namespaces;
+	out->linux_.n_namespaces = kept;
+	return 0;
+}
+
+static bool is_of_network(const struct oci_pair *sysctl)
+{
+	return str_starts_with(sysctl->key, "net.") || str_starts_with(sysctl->key, "net/");
+}
+
+static void rewrite_sysctl(struct guest_config *out)
+{
+	const struct oci_linux *parsed = out->parsed->linux_;
+	size_t kept = 0;
+
+	out->sysctl = xcalloc(parsed->n_sysctl, sizeof(*out->sysctl));
+	out->network_sysctl = xcalloc(parsed->n_sysctl, sizeof(*out->network_sysctl));
+	for (size_t i = 0; i < parsed->n_sysctl; i++) {
+		if (is_of_network(&parsed->sysctl[i]))
+			out->network_sysctl[out->n_network_sysctl++] = &parsed->sysctl[i];
+		else
+			out->sysctl[kept++] = parsed->sysctl[i];
+	}
+	out->linux_.sysctl = out->sysctl;
+	out->linux_.n_sysctl = kept;
+}
+
+/*
+ * Memory, pids and processor time are limited on both sides: outside for the host's sake, inside so
+ * that the workload, and not the machine, meets the limit, and can read it.
+ */
+static void rewrite_resources(struct guest_config *out)
+{
+	const struct oci_linux_resources *parsed = out->parsed->linux_->resources;
+	size_t kept = 0;
+
+	if (!parsed)
+		return;
+	out->resources = *parsed;
+	out->linux_.resources = &out->resources;
+	/* These name processors, devices and interfaces of the host. */
+	out->resources.block_io = NULL;
+	out->resources.hugepage_limits = NULL;
+	out->resources.n_hugepage_limits = 0;
+	out->resources.network = NULL;
+	out->resources.rdma = NULL;
+	out->resources.n_rdma = 0;
+	if (parsed->cpu) {
+		out->cpu = *parsed->cpu;
+		out->cpu.cpus = NULL;
+		out->cpu.mems = NULL;
+		out->cpu.has_realtime_period = out->cpu.has_realtime_runtime = false;
+		out->resources.cpu = &out->cpu;
+	}
+	out->unified = xcalloc(parsed->n_unified, sizeof(*out->unified));
+	for (size_t i = 0; i < parsed->n_unified; i++)
+		for (size_t j = 0; j < ARRAY_LEN(own_controllers); j++)
+			if (str_starts_with(parsed->unified[i].key, own_controllers[j]))
+				out->unified[kept++] = parsed->unified[i];
+	out->resources.unified = out->unified;
+	out->resources.n_unified = kept;
+}
+
+static int rewrite_linux(struct guest_config *out, struct err *err)
+{
+	if (!out->parsed->linux_)
+		return 0;
+	out->linux_ = *out->parsed->linux_;
+	out->config.linux_ = &out->linux_;
+	if (out->linux_.seccomp && out->linux_.seccomp->listener_path)
+		return err_set(err, 0,
+			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "
+				     "serve system calls of a microVM");
+	out->linux_.cgroups_path = NULL; /* the agent's own choice */
+	out->linux_.intel_rdt = NULL;
+	out->linux_.memory_policy = NULL;
+	out->linux_.net_devices = NULL;
+	out->linux_.n_net_devices = 0;
+	out->linux_.mount_label = NULL;
+	rewrite_sysctl(out);
+	rewrite_resources(out);
+	return rewrite_namespaces(out, err);
+}
+
+int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContainerRequest *request,
+		      const char *trees, struct err *err)
+{
+	*out = (struct guest_config){ 0 };
+	out->parsed =
+		oci_config_parse(request->config, strlen(request->config), "config.json", err);
+	if (!out->parsed)
+		return -1;
+	out->config = *out->parsed;
+	/* The monitor runs them: their programs are the host's. */
+	out->config.hooks = NULL;
+	out->config.vm = NULL;
+	rewrite_process(out, request->stdio);
+	if (rewrite_root(out, request->root, trees, err) < 0 ||
+	    rewrite_mounts(out, request, trees, err) < 0)
+		return -1;
+	return rewrite_linux(out, err);
+}
+
+void guest_config_release(struct guest_config *config)
+{
+	for (size_t i = 0; config->sources && i < config->config.n_mounts; i++)
+		free(config->sources[i]);
+	free(config->sources);
+	free(config->mounts);
+	free(config->namespaces);
+	free(config->sysctl);
+	free(config->unified);
+	free(config->network_sysctl);
+	if (config->config.root == &config->root)
+		free(config->root.path);
+	oci_config_free(config->parsed);
+	*config = (struct guest_config){ 0 };
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * config.json, written for a host, as it holds inside of the guest. What the monitor does outside
+ * (hooks, the network namespace, devices of the host, LSMs) is left out; what nobody could do is an
+ * error.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "oci/config.h"
+#include "rpc/agent.pb-c.h"
+
+#include <stddef.h>
+
+struct guest_config {
+	struct oci_config *parsed; /* owns all strings but those below */
+	struct oci_config config;  /* what the namespace engine gets: parsed with parts replaced */
+	struct oci_root root;
+	struct oci_process process;
+	struct oci_console_size console_size;
+	struct oci_linux linux_;
+	struct oci_linux_resources resources;
+	struct oci_cpu cpu;
+	struct oci_mount *mounts;		/* the array is ours */
+	char **sources;				/* n_mounts, NULL where the source is as it was */
+	struct oci_namespace *namespaces;	/* ours */
+	struct oci_pair *sysctl;		/* ours: without those of the network */
+	struct oci_pair *unified;		/* ours: without those of the host */
+	const struct oci_pair **network_sysctl; /* what the agent itself has to set */
+	size_t n_network_sysctl;
+};
+
+/*
+ * guest_config_read() - parse and rewrite the config of a request.
+ * @trees: directory that the entries of the virtio-fs device are in: "/run/moat/fs".
+ *
+ * Returns 0; -1 with err set, whose message names the place in config.json. Release with
+ * guest_config_release() in both cases.
+ */
+int guest_config_read(struct guest_config *config,
+		      const Moat__Agent__CreateContainerRequest *request, const char *trees,
+		      struct err *err);
+void guest_config_release(struct guest_config *config);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Containers: config, cgroup, streams and the namespace engine put together. */
+#include "guest/container.h"
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+#include "guest/config.h"
+#include "guest/memory_events.h"
+#include "sandbox/sandbox.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define ID_MAX 128
+
+static int check_id(const struct agent *agent, const char *id, struct err *err)
+{
+	bool valid = *id && *id != '.' && strlen(id) <= ID_MAX;
+
+	for (const char *p = id; *p && valid; p++)
+		valid = isalnum((unsigned char)*p) || strchr("_+-.", *p);
+	if (!valid)
+		return err_set(err, EINVAL, "the request gives no usable id");
+	if (container_find(agent, id, NULL))
+		return err_set(err, EEXIST, "create container %s", id);
+	return 0;
+}
+
+/* The guest's network is the container's, so these are set for all of it. */
+static int set_network_sysctl(const struct guest_config *config, struct err *err)
+{
+	_cleanup_fd_ int dir = -1;
+
+	if (!config->n_network_sysctl)
+		return 0;
+	dir = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < config->n_network_sysctl; i++) {
+		const struct oci_pair *sysctl = config->network_sysctl[i];
+		_cleanup_free_ char *path = xstrdup(sysctl->key);
+
+		/* "net.ipv4.conf.eth0/1.forwarding", or the same with both separators exchanged */
+		if (path[3] == '.')
+			for (char *p = path; *p; p++)
+				*p = *p == '.' ? '/' : *p == '/' ? '.' : *p;
+		if (!path_is_clean(path))
+			return err_set(err, EINVAL, "linux.sysctl: '%s' is not a name of one",
+				       sysctl->key);
+		if (file_write(dir, path, sysctl->value, err) < 0)
+			return err_wrap(err, "set sysctl %s", sysctl->key);
+	}
+	return 0;
+}
+
+/* Run the namespace engine. The streams are prepared. */
+static int make(struct container *container, const struct guest_config *config, struct err *err)
+{
+	struct process *init = &container->init;
+	struct sandbox_params params = {
+		.id = container->id,
+		.config = &config->config,
+		.bundle = "/",
+		.cgroup_path = container->cgroup,
+		.console_socket = init->streams.console[1],
+		.no_new_keyring = false,
+	};
+	_cleanup_fd_ int socket = -1;
+	int pair[2];
+
+	for (int i = 0; i < 3; i++)
+		params.stdio[i] = init->streams.workload[i];
+	if (fd_socketpair(SOCK_STREAM, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	container->start_socket = pair[0];
+	socket = pair[1];
+	params.start_socket = socket;
+	params.start_peer = container->start_socket;
+	return sandbox_create(&params, &init->pid, err);
+}
+
+static int build(struct container *container, const struct guest_config *config,
+		 const Moat__Agent__CreateContainerRequest *request, struct err *err)
+{
+	struct agent *agent = container->agent;
+
+	if (!config->config.process)
+		return err_set(err, EINVAL, "config.json: process is missing");
+	if (set_network_sysctl(config, err) < 0)
+		return -1;
+	/* First, so that the host answers while the rest is being done. */
+	if (streams_prepare(&container->init.streams, agent, request->stdio, err) < 0)
+		return -1;
+	if (agent->use_cgroups) {
+		char *path = xasprintf("/%s", container->id);
+
+		if (cgroup_create(path, config->linux_.resources, err) < 0) {
+			free(path);
+			return -1;
+		}
+		container->cgroup = path;
+	}
+	if (make(container, config, err) < 0)
+		return -1;
+	return streams_attach(&container->init.streams, agent, process_output_ended, err);
+}
+
+static void kill_init(struct container *container)
+{
+	pid_t pid = container->init.pid;
+
+	if (pid <= 0 || container->init.exited)
+		return;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void release(struct container *container)
+{
+	struct err err;
+
+	kill_init(container);
+	process_release(&container->init);
+	fd_replace(&container->start_socket, -1);
+	if (container->cgroup && cgroup_remove(container->cgroup, &err) < 0)
+		log_warning("%s", err.text);
+	free(container->cgroup);
+	free(container->id);
+	free(container);
+}
+
+struct container *container_create(struct agent *agent,
+				   const Moat__Agent__CreateContainerRequest *request,
+				   struct err *err)
+{
+	struct guest_config config;
+	struct container *container;
+	int r;
+
+	if (check_id(agent, request->id, err) < 0)
+		return NULL;
+	container = xcalloc(1, sizeof(*container));
+	*container = (struct container){
+		.agent = agent,
+		.id = xstrdup(request->id),
+		.start_socket = -1,
+		.init = { .agent = agent, .container = container, .pid = -1 },
+	};
+	streams_prepare(&container->init.streams, agent, NULL, NULL);
+	r = guest_config_read(&config, request, agent->machine->trees, err);
+	if (r == 0)
+		r = build(container, &config, request, err);
+	guest_config_release(&config);
+	if (r < 0) {
+		release(container);
+		return NULL;
+	}
+	container->next = agent->containers;
+	agent->containers = container;
+	return container;
+}
+
+struct container *container_find(const struct agent *agent, const char *id, struct err *err)
+{
+	for (struct container *c = agent->containers; c; c = c->next)
+		if (str_eq(c->id, id))
+			return c;
+	err_set(err, ERR_NO_CONTAINER, "no container %s in the guest", id);
+	return NULL;
+}
+
+int container_start(struct container *container, struct err *err)
+{
+	int r;
+
+	if (container->started || container->init.exited)
+		return err_set(err, ERR_NOT_RUNNING,
+			       "start container %s: it is not in state created", container->id);
+	r = sandbox_start(container->start_socket, err);
+	fd_replace(&container->start_socket, -1);
+	container->started = r == 0;
+	return r;
+}
+
+int container_signal(struct container *container, int signal, bool all, struct err *err)
+{
+	if (all && container->cgroup)
+		return cgroup_signal(container->cgroup, signal, err);
+	if (container->init.exited)
+		return err_set(err, ERR_NO_CONTAINER, "the process has ended");
+	/* It is our child and was not reaped, so the pid is still its own. */
+	if (kill(container->init.pid, signal) < 0)
+		return err_set(err, errno, "send signal %d", signal);
+	return 0;
+}
+
+int container_delete(struct container *container, struct err *err)
+{
+	struct container **link = &container->agent->containers;
+
+	if (!container->init.exited)
+		return err_set(err, ERR_NOT_RUNNING, "delete container %s: its process runs",
+			       container->id);
+	while (*link != container)
+		link = &(*link)->next;
+	*link = container->next;
+	release(container);
+	return 0;
+}
+
+void container_reaped(const struct agent *agent, pid_t pid, int wait_status)
+{
+	for (struct container *c = agent->containers; c; c = c->next) {
+		if (c->init.pid != pid || c->init.exited)
+			continue;
+		process_exited(&c->init, wait_status,
+			       c->cgroup && memory_events_oom_kills(c->cgroup) > 0);
+		return;
+	}
+}
+
+void container_free_all(struct agent *agent)
+{
+	while (agent->containers) {
+		struct container *container = agent->containers;
+
+		agent->containers = container->next;
+		release(container);
+	}
+}

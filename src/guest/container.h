@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The containers of the guest: made by the namespace engine, known by id. */
+#pragma once
+
+#include "guest/process.h"
+#include "rpc/agent.pb-c.h"
+
+struct container {
+	struct agent *agent;
+	struct container *next;
+	char *id;
+	char *cgroup;	  /* "/ID"; NULL: none */
+	int start_socket; /* to its init, until it was started; -1 */
+	bool started;
+	struct process init;
+};
+
+/*
+ * container_create() - make one; its init waits for container_start().
+ * Returns it, in the agent's list, or NULL with err set and nothing left.
+ */
+struct container *container_create(struct agent *agent,
+				   const Moat__Agent__CreateContainerRequest *request,
+				   struct err *err);
+
+/* container_find() - NULL with err set (ERR_NO_CONTAINER) where there is none of that id. */
+struct container *container_find(const struct agent *agent, const char *id, struct err *err);
+
+/* container_start() - run the user's program. 0, or -1 with err set. */
+int container_start(struct container *container, struct err *err);
+
+/* container_signal() - to its first process, or to all. 0; -1: ERR_NO_CONTAINER: it has ended. */
+int container_signal(struct container *container, int signal, bool all, struct err *err);
+
+/* container_delete() - forget one that has ended. 0, or -1 with err set: ERR_NOT_RUNNING. */
+int container_delete(struct container *container, struct err *err);
+
+/* container_reaped() - a process of the guest has ended: is it one that we know? */
+void container_reaped(const struct agent *agent, pid_t pid, int wait_status);
+
+/* container_free_all() - forget all, killing their first processes: the agent ends. */
+void container_free_all(struct agent *agent);

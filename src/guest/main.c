@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * /init of the guest: brings the machine up, serves the monitor, and ends the machine with it. It
+ * runs as root outside of every container, and takes orders from the host alone.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "guest/agent.h"
+#include "guest/boot.h"
+#include "guest/vsock.h"
+#include "vmm/vmm.h"
+
+static const struct machine guest = {
+	.trees = BOOT_TREES,
+	.connect = vsock_begin,
+	.connected = vsock_finish,
+	.greet = greet,
+	.settle = boot_settle,
+};
+
+static int serve(struct agent *agent, struct err *err)
+{
+	/* The monitor's first requests are on their way while the file systems are mounted. */
+	_cleanup_fd_ int control = vsock_begin(VMM_PORT_CONTROL, err);
+
+	if (control < 0 || boot_mounts(err) < 0 || boot_protect(err) < 0 ||
+	    boot_loopback(err) < 0 || agent_init(agent, &guest, err) < 0 ||
+	    vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
+	    agent_serve(agent, fd_steal(&control), err) < 0)
+		return -1;
+	return loop_run(&agent->loop, err);
+}
+
+int main(void)
+{
+	struct agent agent;
+	struct err err;
+
+	boot_streams();
+	if (serve(&agent, &err) < 0)
+		log_error("the guest's agent failed: %s", err.text);
+	boot_settle();
+	boot_end();
+}

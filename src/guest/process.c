@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The end of a process. Its status is told after its output: once the last writer has gone, or,
+ * where a child in the background keeps the pipe open, once nothing was left to be read for a
+ * while.
+ */
+#include "guest/process.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/proc.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+/* How often to look whether what others hold open has fallen silent. */
+#define GRACE_MS 100
+
+static void answer(const struct process *process, struct ttrpc_call call)
+{
+	Moat__Agent__WaitResponse response = MOAT__AGENT__WAIT_RESPONSE__INIT;
+
+	response.status = process->status;
+	response.oom = process->oom;
+	ttrpc_reply(call, &response.base);
+}
+
+static void stop_grace(struct process *process)
+{
+	if (!process->grace.data)
+		return;
+	loop_forget(&process->agent->loop, &process->grace);
+	fd_replace(&process->grace.fd, -1);
+	process->grace.data = NULL;
+}
+
+static void report(struct process *process)
+{
+	stop_grace(process);
+	process->reported = true;
+	for (size_t i = 0; i < process->n_waiters; i++)
+		answer(process, process->waiters[i]);
+	process->n_waiters = 0;
+}
+
+static int grace_over(struct source *source, uint32_t events, struct err *err)
+{
+	struct process *process = source->data;
+	uint64_t expirations;
+
+	(void)!read(source->fd, &expirations, sizeof(expirations));
+	if (streams_is_drained(&process->streams))
+		report(process);
+	return 0;
+}
+
+static int start_grace(struct process *process)
+{
+	struct itimerspec often = { { 0, GRACE_MS * 1000000L }, { 0, GRACE_MS * 1000000L } };
+
+	process->grace = (struct source){
+		.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+		.ready = grace_over,
+		.data = process,
+	};
+	if (process->grace.fd < 0 || timerfd_settime(process->grace.fd, 0, &often, NULL) < 0)
+		return -1;
+	return loop_watch(&process->agent->loop, &process->grace, EPOLLIN, NULL);
+}
+
+void process_exited(struct process *process, int wait_status, bool oom)
+{
+	process->exited = true;
+	process->status = (uint32_t)proc_status_code(wait_status);
+	process->oom = oom;
+	if (streams_has_ended(&process->streams) || start_grace(process) < 0)
+		report(process);
+}
+
+void process_output_ended(struct streams *streams)
+{
+	struct process *process =
+		(struct process *)((char *)streams - offsetof(struct process, streams));
+
+	if (process->exited && !process->reported && streams_has_ended(streams))
+		report(process);
+}
+
+void process_wait(struct process *process, struct ttrpc_call call)
+{
+	if (process->reported) {
+		answer(process, call);
+		return;
+	}
+	process->waiters =
+		xrealloc(process->waiters, process->n_waiters + 1, sizeof(process->waiters[0]));
+	process->waiters[process->n_waiters++] = call;
+}
+
+void process_release(struct process *process)
+{
+	stop_grace(process);
+	streams_close(&process->streams);
+	for (size_t i = 0; i < process->n_waiters; i++)
+		ttrpc_reply_error(process->waiters[i], TTRPC_NOT_FOUND,
+				  "the container was deleted meanwhile");
+	free(process->waiters);
+	process->waiters = NULL;
+	process->n_waiters = 0;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A further process in a running container. The parent joins nothing but the pid namespace, which
+ * holds for children only; its child joins the rest through the pidfd of the container's init, all
+ * at once, and is from then on in the hands of what runs there: it must not be looked into.
+ */
+#include "sandbox/namespaces.h"
+#include "sandbox/process.h"
+#include "sandbox/protocol.h"
+#include "sandbox/sandbox.h"
+
+#include "base/fd.h"
+#include "base/proc.h"
+#include "cgroup/cgroup.h"
+#include "oci/config.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+struct exec {
+	const struct sandbox_exec_params *params;
+	struct capability_sets capabilities;
+	struct seccomp_filter seccomp;
+	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
+	int proc;
+	int init; /* pidfd */
+	int own_pid_namespace;
+	int sync;
+};
+
+static int join(const struct exec *exec, struct err *err)
+{
+	int others = (int)(exec->namespaces & ~(uint64_t)CLONE_NEWPID);
+
+	if (exec->params->cgroup_path && cgroup_enter(exec->params->cgroup_path, 0, err) < 0)
+		return -1;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_set(err, errno, "guard the process");
+	if (others && setns(exec->init, others) < 0)
+		return err_set(err, errno, "join the namespaces of container %s", exec->params->id);
+	if ((exec->namespaces & CLONE_NEWUSER) &&
+	    (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+		return err_set(err, errno, "become root of the user namespace");
+	if (setsid() < 0)
+		return err_set(err, errno, "start a session");
+	return exec->params->no_new_keyring ? 0 : process_join_keyring(exec->params->id, err);
+}
+
+static int become(const struct exec *exec, struct process_plan *plan, struct err *err)
+{
+	const struct sandbox_exec_params *params = exec->params;
+	_cleanup_fd_ int root = -1;
+
+	if (join(exec, err) < 0)
+		return -1;
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return err_set(err, errno, "open the container's root");
+	plan->home = user_home(params->process, root);
+	plan->terminal = -1;
+	if (params->process->terminal) {
+		plan->terminal =
+			terminal_open(params->process, root, params->console_socket, false, err);
+		if (plan->terminal < 0)
+			return -1;
+	}
+	for (int i = 0; i < 3; i++)
+		plan->stdio[i] = params->stdio[i];
+	return process_become(plan, err);
+}
+
+static _Noreturn void child_main(const struct exec *exec)
+{
+	struct report report = { .failed = 1 };
+	const struct oci_linux *config = exec->params->config->linux_;
+	struct process_plan plan = {
+		.process = exec->params->process,
+		.capabilities = &exec->capabilities,
+		.seccomp = &exec->seccomp,
+		.personality = config ? config->personality : NULL,
+		.proc = exec->proc,
+		.preserve_fds = exec->params->preserve_fds,
+	};
+	char byte;
+
+	process_reset_signals();
+	if (fd_read_full(exec->sync, &byte, 1) != 1) /* the parent is gone */
+		_exit(EXIT_FAILURE);
+	if (become(exec, &plan, &report.err) == 0)
+		process_execute(&plan, &report.err);
+	if (send(exec->sync, &report, sizeof(report), MSG_NOSIGNAL) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_FAILURE);
+}
+
+static pid_t clone_child(const struct exec *exec)
+{
+	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
+	_cleanup_fd_ int cgroup = -1;
+
+	if (exec->params->cgroup_path)
+		cgroup = cgroup_open(exec->params->cgroup_path);
+	if (cgroup >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup;
+	}
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* Makes the child, in the container's pid namespace; exec->sync is the parent's end afterwards. */
+static pid_t spawn(struct exec *exec, struct err *err)
+{
+	bool pid_namespace = exec->namespaces & CLONE_NEWPID;
+	int pair[2];
+	pid_t pid;
+
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	exec->sync = pair[0];
+	if (pid_namespace && setns(exec->init, CLONE_NEWPID) < 0) {
+		close(pair[1]);
+		return err_set(err, errno, "join the pid namespace of container %s",
+			       exec->params->id);
+	}
+	pid = clone_child(exec);
+	if (pid == 0) {
+		fd_replace(&exec->sync, pair[1]);
+		child_main(exec);
+	}
+	if (pid < 0)
+		err_set(err, errno, "make a process in container %s", exec->params->id);
+	close(pair[1]);
+	if (pid_namespace && setns(exec->own_pid_namespace, CLONE_NEWPID) < 0)
+		err_set(err, errno, "return to our own pid namespace");
+	return pid;
+}
+
+static int hear_from(const struct exec *exec, struct err *err)
+{
+	struct report report;
+	ssize_t n;
+
+	do
+		n = recv(exec->sync, &report, sizeof(report), 0);
+	while (n < 0 && errno == EINTR);
+	if (n == 0) /* execve(2) closed the other end */
+		return 0;
+	if (n != sizeof(report))
+		return err_set(err, 0, "run a process in container %s: its answer is malformed",
+			       exec->params->id);
+	report.err.text[sizeof(report.err.text) - 1] = '\0';
+	*err = report.err;
+	return -1;
+}
+
+static int prepare(struct exec *exec, struct err *err)
+{
+	const struct sandbox_exec_params *params = exec->params;
+	const struct oci_linux *config = params->config->linux_;
+
+	if (params->process->terminal && params->console_socket < 0)
+		return err_set(err, 0,
+			       "the process asks for a terminal, but there is no console "
+			       "socket to send it to");
+	exec->proc = process_open_proc(err);
+	if (exec->proc < 0 || lsm_check(params->process, exec->proc, err) < 0)
+		return -1;
+	exec->init = proc_pidfd(params->init);
+	if (exec->init < 0)
+		return err_set(err, errno == ESRCH ? ERR_NOT_RUNNING : errno,
+			       "container %s is not running", params->id);
+	if (namespaces_compare(exec->proc, params->init, &exec->namespaces, err) < 0)
+		return -1;
+	exec->own_pid_namespace = openat(exec->proc, "self/ns/pid", O_RDONLY | O_CLOEXEC);
+	if (exec->own_pid_namespace < 0)
+		return err_set(err, errno, "open our own pid namespace");
+	capabilities_read(params->process->capabilities, &exec->capabilities);
+	if (config && config->seccomp &&
+	    seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) < 0)
+		return err_wrap(err, "compile linux.seccomp");
+	return 0;
+}
+
+int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err)
+{
+	struct sandbox_exec_params own = *params;
+	struct exec exec = {
+		.params = &own, .proc = -1, .init = -1, .own_pid_namespace = -1, .sync = -1
+	};
+	_cleanup_fd_ int null = -1;
+	struct err unheard;
+	pid_t child = -1;
+	int r;
+
+	err = err ? err : &unheard;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 3; i++)
+		own.stdio[i] = own.stdio[i] < 0 ? null : own.stdio[i];
+	r = prepare(&exec, err);
+	if (r == 0) {
+		child = spawn(&exec, err);
+		r = child < 0 ? -1 : process_set_oom_score(params->process, exec.proc, child, err);
+	}
+	if (r == 0) /* a child that is gone already says more than the failure to write does */
+		r = send(exec.sync, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE
+			    ? err_set(err, errno, "release the process")
+			    : hear_from(&exec, err);
+	if (r < 0 && child > 0) {
+		kill(child, SIGKILL);
+		proc_wait(child);
+	}
+	seccomp_filter_free(&exec.seccomp);
+	fd_replace(&exec.proc, -1);
+	fd_replace(&exec.init, -1);
+	fd_replace(&exec.own_pid_namespace, -1);
+	fd_replace(&exec.sync, -1);
+	*pid = r < 0 ? -1 : child;
+	return r;
+}

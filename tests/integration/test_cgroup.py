@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Control groups as a container's engine sees them: limits in the files, kept; pausing; ends that leave nothing."""
+import os
+import time
+
+from harness import Case, at_levels
+import host
+
+V2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+
+
+def has(controller):
+    if V2:
+        with open("/sys/fs/cgroup/cgroup.controllers") as f:
+            return controller in f.read().split()
+    return os.path.exists("/sys/fs/cgroup/%s/cgroup.procs" % controller)
+
+
+@at_levels("plain")
+class Cgroup(Case):
+    def container(self, *args, resources=None):
+        """Creates and starts a container with limits; returns its id."""
+        self.bundle(*args)
+        self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
+        self.config["linux"]["resources"] = resources or {}
+        self.write_config()
+        self.addCleanup(self.remove_parent)
+        name = self.create()
+        self.ok("start", name)
+        return name
+
+    def remove_parent(self):
+        """The level above the container's cgroup is kept for the next one; here there is none."""
+        for root in host.cgroup_roots():
+            try:
+                os.rmdir(os.path.join(root, host.RUN_TAG))
+            except OSError:
+                pass
+
+    def file(self, name, controller=None):
+        if V2:
+            return "/sys/fs/cgroup%s/%s" % (self.path, name)
+        return "/sys/fs/cgroup/%s%s/%s" % (controller or name.split(".")[0], self.path, name)
+
+    def read(self, v1, v2):
+        with open(self.file(v2 if V2 else v1)) as f:
+            return f.read().strip()
+
+    def test_limits(self):
+        for controller in ("memory", "pids", "cpu"):
+            if not has(controller):
+                self.skipTest("no %s controller" % controller)
+        name = self.container("sleep", "1000", resources={
+            "memory": {"limit": 64 << 20, "reservation": 32 << 20}, "pids": {"limit": 33},
+            "cpu": {"shares": 2048, "quota": 30000, "period": 60000}})
+        self.assertEqual(self.read("memory.limit_in_bytes", "memory.max"), str(64 << 20))
+        self.assertEqual(self.read("memory.soft_limit_in_bytes", "memory.low"), str(32 << 20))
+        self.assertEqual(self.read("pids.max", "pids.max"), "33")
+        self.assertEqual(self.read("cpu.shares", "cpu.weight"), "174" if V2 else "2048")
+        self.assertEqual(self.read("cpu.cfs_quota_us", "cpu.max"), "30000 60000" if V2 else "30000")
+        self.ok("update", "--memory", str(96 << 20), "--pids-limit", "44", name)
+        self.assertEqual(self.read("memory.limit_in_bytes", "memory.max"), str(96 << 20))
+        self.assertEqual(self.read("pids.max", "pids.max"), "44")
+        self.ok("delete", "--force", name)
+
+    def test_in_every_hierarchy(self):
+        name = self.container("sleep", "1000")
+        with open("/proc/%d/cgroup" % self.pid(name)) as f:
+            for line in f:
+                number, controllers, path = line.strip().split(":", 2)
+                mounted = V2 or not controllers or os.path.exists("/sys/fs/cgroup/" + controllers.replace("name=", ""))
+                if mounted:
+                    self.assertEqual(path, self.path, line)
+        self.ok("delete", "--force", name)
+
+    def test_too_many_processes(self):
+        if not has("pids"):
+            self.skipTest("no pids controller")
+        name = self.container("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; sleep 1000",
+                              resources={"pids": {"limit": 5}})
+        self.wait_until(lambda: "max 0" not in self.read("pids.events", "pids.events"), "a fork was refused")
+        self.ok("delete", "--force", name)
+
+    def test_memory_is_limited(self):
+        if not has("memory"):
+            self.skipTest("no memory controller")
+        limits = {"limit": 16 << 20}
+        if not V2 or has("memory"):
+            limits["swap"] = 16 << 20
+        self.bundle("sh", "-c", "x=$(head -c 64000000 /dev/zero | tr '\\0' x); echo done")
+        self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
+        self.config["linux"]["resources"] = {"memory": limits}
+        self.write_config()
+        self.addCleanup(self.remove_parent)
+        done = self.run_container()
+        self.assertNotIn(b"done", done.stdout)
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_devices(self):
+        if not V2 and not has("devices"):
+            self.skipTest("no devices controller")
+        self.bundle("sh", "-c", "echo x >/dev/null && mknod /tmp/kmsg c 1 11 && head -c1 /tmp/kmsg")
+        self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
+        self.config["linux"]["resources"] = {"devices": [{"allow": False, "access": "rwm"}]}
+        self.write_config()
+        self.addCleanup(self.remove_parent)
+        done = self.run_container()
+        self.assertIn(b"Operation not permitted", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+    def test_pause_and_resume(self):
+        name = self.container("sh", "-c", "while :; do :; done")
+        pid = self.pid(name)
+
+        def ticks():
+            with open("/proc/%d/stat" % pid) as f:
+                return int(f.read().rsplit(")", 1)[1].split()[11])
+        self.ok("pause", name)
+        self.assertEqual(self.state(name)["status"], "paused")
+        before = ticks()
+        time.sleep(0.2)
+        self.assertEqual(ticks(), before)
+        self.ok("resume", name)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.wait_until(lambda: ticks() > before, "it goes on")
+        self.ok("delete", "--force", name)
+
+    def test_delete_while_paused(self):
+        name = self.container("sleep", "1000")
+        self.ok("pause", name)
+        self.ok("delete", "--force", name)
+
+    def test_delete_ends_all_and_nested_cgroups(self):
+        name = self.container("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; trap '' TERM; sleep 1000")
+        root = os.path.dirname(self.file("cgroup.procs", "pids" if not V2 and has("pids") else "systemd"))
+        deep = root + "/a" * 50
+        os.makedirs(deep)
+        self.ok("delete", "--force", name)
+        self.assertFalse(os.path.exists(root))
+
+    def test_kill_all(self):
+        name = self.container("sh", "-c", "sleep 1000 & exec sleep 1000")
+        pid = self.pid(name)
+        self.ok("kill", "--all", name, "KILL")
+        self.wait_status(name, "stopped")
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
+        self.ok("delete", name)
+
+    def test_paths(self):
+        for path in ("/..", "../up", "/a/../../b", "/"):
+            self.bundle("true", change=lambda c: c["linux"].update(cgroupsPath=path))
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="cgroupsPath")
+
+    def test_cgroup_in_use(self):
+        name = self.container("sleep", "1000")
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=[self.path, "has processes in it"])
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("delete", "--force", name)
+
+    def test_limits_that_cannot_be_kept(self):
+        cases = [({"cpu": {"cpus": "5000"}}, "cpuset"),
+                 ({"memory": {"limit": 8 << 20, "swap": 4 << 20}}, "cannot be less"),
+                 ({"hugepageLimits": [{"pageSize": "7MB", "limit": 1}]}, "hugetlb"),
+                 ({"devices": [{"allow": True, "access": "rwx"}]}, "rwx"),
+                 ({"network": {"classID": 1}} if V2 else {"unified": {"memory.high": "1"}}, "cgroup v2")]
+        for resources, says in cases:
+            self.bundle("true")
+            self.config["linux"]["resources"] = resources
+            self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
+            self.write_config()
+            self.addCleanup(self.remove_parent)
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=says)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""moat doctor: its form, that it agrees with what the machine is, and that it names what is missing."""
+import json
+import os
+import re
+
+import harness
+
+
+class Doctor(harness.Case):
+    def findings(self, *args, **options):
+        """moat doctor --json: a map from topic to finding, and the levels that work."""
+        done = self.moat("doctor", "--json", *args, **options)
+        report = json.loads(done.stdout)
+        self.status = done.returncode
+        levels = {level["level"]: level for level in report["levels"]}
+        return {finding["topic"]: finding for finding in report["findings"]}, levels
+
+    def test_lines(self):
+        done = self.ok("doctor")
+        lines = done.stdout.decode().splitlines()
+        for line in lines:
+            self.assertRegex(line, r"^(ok  |warn|fail)  [a-z ]+: [^\x1b]+$")
+        topics = [re.match(r".{6}([a-z ]+):", line).group(1) for line in lines]
+        for topic in ("kernel", "seccomp", "namespaces", "user namespaces", "cgroups", "landlock", "kvm",
+                      "guest kernel", "guest init", "memory", "state", "level vm", "level plain"):
+            self.assertIn(topic, topics)
+
+    def test_plain_works_where_the_other_tests_run(self):
+        found, levels = self.findings()
+        self.assertEqual(self.status, 0)
+        self.assertTrue(levels["plain"]["works"])
+        self.assertEqual(found["namespaces"]["verdict"], "ok", found["namespaces"])
+
+    def test_kvm_verdict_agrees_with_the_processor(self):
+        kvm = self.findings()[0]["kvm"]
+        with open("/proc/cpuinfo") as f:
+            flags = set(f.read().split())
+        if not os.path.exists("/dev/kvm"):
+            self.assertEqual(kvm["verdict"], "fail")
+            self.assertIn("open /dev/kvm: No such file", kvm["finding"])
+        elif flags & {"vmx", "svm"}:
+            self.assertEqual(kvm["verdict"], "ok", kvm)
+        else:
+            self.assertEqual(kvm["verdict"], "fail", kvm)
+            self.assertIn("cannot run a kernel", kvm["finding"])
+
+    def test_missing_kernel_and_init(self):
+        self.settings.update(kernel="/nowhere/vmlinux", init="/nowhere/agent.cpio")
+        self.write_settings()
+        found, levels = self.findings()
+        self.assertEqual(self.status, 0)
+        for topic, path, advice in (("guest kernel", "/nowhere/vmlinux", "contrib/kernel/build"),
+                                    ("guest init", "/nowhere/agent.cpio", "install")):
+            self.assertEqual(found[topic]["verdict"], "fail")
+            self.assertIn("open %s: No such file" % path, found[topic]["finding"])
+            self.assertIn(advice, found[topic]["advice"])
+            self.assertIn(topic, levels["vm"]["lacking"])
+        self.assertFalse(levels["vm"]["works"])
+
+    def test_files_that_are_no_kernel_and_no_init(self):
+        path = os.path.join(self.work, "text")
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n" * 200)
+        self.settings.update(kernel=path, init=path)
+        self.write_settings()
+        found, _ = self.findings()
+        self.assertIn("is not a vmlinux or bzImage", found["guest kernel"]["finding"])
+        self.assertIn("is not an initramfs", found["guest init"]["finding"])
+
+    def test_an_init_that_others_can_write(self):
+        path = os.path.join(self.work, "agent.cpio")
+        with open(path, "wb") as f:
+            f.write(b"070701" + bytes(1000))
+        self.settings.update(init=path)
+        self.write_settings()
+        os.chmod(path, 0o644)
+        self.assertEqual(self.findings()[0]["guest init"]["verdict"], "ok")
+        os.chmod(path, 0o666)
+        self.assertEqual(self.findings()[0]["guest init"]["verdict"], "warn")
+
+    def test_too_little_memory(self):
+        self.settings.update(memory="1000T")
+        self.write_settings()
+        self.assertEqual(self.findings()[0]["memory"]["verdict"], "warn")
+
+    def test_without_a_capability(self):
+        def drop_mknod():
+            import ctypes
+            PR_CAPBSET_DROP, CAP_MKNOD = 24, 27
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_MKNOD, 0, 0, 0)
+        done = self.ok("doctor", preexec_fn=drop_mknod)
+        self.assertRegex(done.stdout.decode(), r"(?m)^warn  capabilities: CAP_MKNOD is missing")
+
+    def test_state_that_cannot_be_made(self):
+        self.root = os.path.join(self.settings_path, "state")
+        found, levels = self.findings()
+        self.assertEqual(found["state"]["verdict"], "fail")
+        self.assertEqual(self.status, 1)
+        self.assertEqual(levels["plain"]["lacking"], ["state"])
+
+    def test_an_argument_is_refused(self):
+        self.refused("doctor", "x", says="no arguments")

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Attacks on runtimes at level plain: images and workloads that try to reach the host. Each must fail."""
+import errno
+import os
+import shutil
+import subprocess
+import time
+
+from harness import MOAT, Case, at_levels
+
+
+@at_levels("plain")
+class Attacks(Case):
+    def test_symlinked_tops(self):
+        """CVE-2019-19921, CVE-2023-27561, CVE-2026-41579: the image has a link where kernel files belong."""
+        for name in ("proc", "sys", "dev"):
+            def change(c):
+                os.rmdir(os.path.join(self.rootfs, name))
+                os.makedirs(os.path.join(self.rootfs, "fake"))
+                os.symlink("/fake", os.path.join(self.rootfs, name))
+            self.bundle("true", change=change)
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["/" + name, "symbolic link"])
+            self.assertEqual(os.listdir(os.path.join(self.rootfs, "fake")), [])
+
+    def test_proc_behind_a_link(self):
+        def change(c):
+            os.makedirs(os.path.join(self.rootfs, "real/proc"))
+            os.symlink("real", os.path.join(self.rootfs, "way"))
+            c["mounts"].append({"destination": "/way/proc", "type": "proc", "source": "proc"})
+        self.bundle("true", change=change)
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["/way/proc", "symbolic link"])
+
+    def test_destination_leads_out(self):
+        """CVE-2021-30465, CVE-2024-45310: what is made on the way is made in the image."""
+        outside = os.path.join(self.work, "outside")
+        os.makedirs(outside)
+        for target in (outside, "../../../../../../../.." + outside):
+            def change(c):
+                os.symlink(target, os.path.join(self.rootfs, "way"))
+                c["mounts"].append({"destination": "/way/made/here", "type": "tmpfs", "source": "tmpfs"})
+            self.bundle("true", change=change)
+            self.run_container()
+            self.assertEqual(os.listdir(outside), [])
+
+    def test_mask_does_not_trust_the_images_null(self):
+        """CVE-2025-31133: masking with the container's /dev/null, which the image made a link."""
+        def change(c):
+            c["mounts"] = [m for m in c["mounts"] if not m["destination"].startswith("/dev")]
+            os.symlink("/proc/sysrq-trigger", os.path.join(self.rootfs, "dev/null"))
+            c["linux"]["maskedPaths"].append("/etc/passwd")
+        out = self.output("sh", "-c", "wc -c < /etc/passwd; stat -c %t:%T /etc/passwd", change=change)
+        self.assertEqual(out, "0\n1:3\n")
+
+    def test_masked_link(self):
+        """A masked path that is a link is resolved in the image."""
+        outside = os.path.join(self.work, "outside")
+        with open(outside, "w") as f:
+            f.write("host\n")
+        self.output("true", change=lambda c: (os.symlink(outside, os.path.join(self.rootfs, "lure")),
+                                              c["linux"]["maskedPaths"].append("/lure")))
+        with open(outside) as f:
+            self.assertEqual(f.read(), "host\n")
+
+    def test_cwd_in_the_host(self):
+        """CVE-2024-21626: a working directory through a descriptor of the runtime."""
+        for number in range(3, 20):
+            self.bundle("pwd", change=lambda c: c["process"].__setitem__("cwd", "/proc/self/fd/%d" % number))
+            done = self.run_container()
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+
+    def test_cwd_link_to_a_descriptor(self):
+        for number in range(3, 20):
+            def change(c):
+                os.symlink("/proc/self/fd/%d" % number, os.path.join(self.rootfs, "cwd"))
+                c["process"]["cwd"] = "/cwd"
+            self.bundle("pwd", change=change)
+            self.assertNotEqual(self.run_container().returncode, 0)
+
+    def test_waiting_init_shows_nothing(self):
+        """What shares the pid namespace cannot look into init, nor does init hold anything of the host."""
+        self.bundle("true")
+        name = self.create()
+        pid = self.pid(name)
+        done = subprocess.run(["setpriv", "--reuid", "0", "--bounding-set=-all", "--inh-caps=-all", "sh", "-c",
+                               "readlink /proc/%d/fd/0 /proc/%d/cwd /proc/%d/root /proc/%d/exe" % ((pid,) * 4)],
+                              capture_output=True)
+        self.assertEqual(done.stdout, b"")
+        held = [os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid) if int(fd) > 2]
+        self.assertEqual([path for path in held if not path.startswith("socket:")], [])
+        self.ok("delete", "--force", name)
+
+    def test_overwrite_the_runtime(self):
+        """CVE-2019-5736: the program of the runtime, reached through /proc/self/exe."""
+        copy = os.path.join(self.work, "moat")
+        shutil.copy(MOAT, copy)
+        with open(copy, "rb") as f:
+            before = f.read()
+        # The container executes the runtime's own file and opens it for writing as soon as it can.
+        script = "(for i in $(seq 300); do for p in /proc/[0-9]*; do (echo x >> $p/exe) 2>/dev/null; done; done) & exec %s"
+        self.bundle("sh", "-c", script % "/proc/1/exe", change=lambda c: [
+            c["process"]["capabilities"][kind].extend(["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_SYS_ADMIN"])
+            for kind in c["process"]["capabilities"]])
+        name = self.new_id()
+        command = self.command("run", "--bundle", self.bundle_path, name)
+        subprocess.run([copy] + command[1:], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        self.bundle("/proc/self/exe", "--version")
+        name = self.new_id()
+        command = self.command("run", "--bundle", self.bundle_path, name)
+        subprocess.run([copy] + command[1:], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        with open(copy, "rb") as f:
+            self.assertEqual(f.read(), before)
+
+    def test_program_file_is_not_writable(self):
+        """The same, looked at directly: what a container gets hold of cannot be written to once the process has ended."""
+        self.bundle("true")
+        name = self.create()
+        held = os.open("/proc/%d/exe" % self.pid(name), os.O_PATH)
+        self.ok("delete", "--force", name)
+        try:
+            with self.assertRaises(OSError) as caught:
+                os.close(os.open("/proc/self/fd/%d" % held, os.O_WRONLY))
+        finally:
+            os.close(held)
+        self.assertIn(caught.exception.errno, (errno.EROFS, errno.EPERM))  # EPERM: a sealed file
+
+    def test_inheritable_is_empty(self):
+        """CVE-2022-29162."""
+        out = self.output("grep", "-E", "CapInh|CapAmb", "/proc/self/status")
+        self.assertEqual(out, "CapInh:\t" + "0" * 16 + "\nCapAmb:\t" + "0" * 16 + "\n")
+
+    def test_no_host_root(self):
+        """Neither the parent of the root nor the old root can be reached."""
+        marker = "marker-" + self.new_id()
+        with open(os.path.join(self.work, marker), "w"):
+            pass
+        self.assertNotIn(marker, self.output("sh", "-c", "cd /; cd ../../../..; ls; ls /proc/1/root/ /proc/1/cwd/"))
+
+
+@at_levels("plain")
+class Failures(Case):
+    """Whatever goes wrong, nothing stays behind (the harness looks)."""
+
+    def test_killed_at_any_moment(self):
+        self.bundle("sleep", "1000")
+        for step in range(25):
+            name = self.new_id()
+            process = self.start_moat("create", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            time.sleep(step * 0.0004)
+            process.kill()
+            process.wait()
+            if os.path.isdir(os.path.join(self.root, name)):
+                self.ok("delete", "--force", name)
+
+    def test_program_killed_by_a_small_limit(self):
+        self.bundle("true", change=lambda c: c["linux"].__setitem__("resources", {"pids": {"limit": 1}}))
+        self.assertEqual(self.run_container().returncode, 0)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What becomes of config.json inside of the guest. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "guest/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HEAD "{\"ociVersion\":\"1.0.2\",\"root\":{\"path\":\"rootfs\",\"readonly\":true},"
+#define PROCESS                                                                                    \
+	"\"process\":{\"args\":[\"sh\"],\"cwd\":\"/\",\"apparmorProfile\":\"docker-default\","     \
+	"\"selinuxLabel\":\"a:b:c\"}"
+
+static struct guest_config config;
+static struct err err;
+
+/* @entries: pairs of mount and entry. */
+static int read_with(const char *text, const uint32_t (*entries)[2], size_t count)
+{
+	Moat__Agent__CreateContainerRequest request = MOAT__AGENT__CREATE_CONTAINER_REQUEST__INIT;
+	Moat__Agent__Tree root = MOAT__AGENT__TREE__INIT, trees[4], *pointers[4];
+
+	for (size_t i = 0; i < count; i++) {
+		moat__agent__tree__init(&trees[i]);
+		trees[i].mount = entries[i][0];
+		trees[i].entry = entries[i][1];
+		pointers[i] = &trees[i];
+	}
+	request.config = (char *)text;
+	request.root = &root;
+	request.trees = pointers;
+	request.n_trees = count;
+	memset(&err, 0, sizeof(err));
+	return guest_config_read(&config, &request, "/trees", &err);
+}
+
+static int teardown(void **state)
+{
+	guest_config_release(&config);
+	return 0;
+}
+
+static void test_root_and_mounts(void **state)
+{
+	static const uint32_t entries[][2] = { { 1, 7 }, { 3, 1 } };
+
+	assert_int_equal(
+		read_with(HEAD PROCESS
+			  ",\"mounts\":["
+			  "{\"destination\":\"/proc\",\"type\":\"proc\",\"source\":\"proc\"},"
+			  "{\"destination\":\"/a\",\"type\":\"bind\",\"source\":\"/srv/a\","
+			  "\"options\":[\"rbind\",\"ro\"]},"
+			  "{\"destination\":\"/tmp\",\"type\":\"tmpfs\"},"
+			  "{\"destination\":\"/etc/hosts\",\"type\":\"none\",\"source\":\"/h\","
+			  "\"options\":[\"bind\"]}]}",
+			  entries, 2),
+		0);
+	assert_string_equal(config.config.root->path, "/trees/0");
+	assert_true(config.config.root->readonly);
+	assert_int_equal(config.config.n_mounts, 4);
+	assert_string_equal(config.config.mounts[0].source, "proc");
+	assert_string_equal(config.config.mounts[1].source, "/trees/7");
+	assert_string_equal(config.config.mounts[1].options[1], "ro");
+	assert_string_equal(config.config.mounts[3].source, "/trees/1");
+}
+
+static void test_process(void **state)
+{
+	assert_int_equal(read_with(HEAD PROCESS "}", NULL, 0), 0);
+	assert_null(config.config.process->apparmor_profile);
+	assert_null(config.config.process->selinux_label);
+	assert_true(config.config.process->has_oom_score_adj);
+	assert_int_equal(config.config.process->oom_score_adj, 0);
+	guest_config_release(&config);
+	assert_int_equal(read_with(HEAD "\"process\":{\"args\":[\"a\"],\"cwd\":\"/\","
+					"\"oomScoreAdj\":-900}}",
+				   NULL, 0),
+			 0);
+	assert_int_equal(config.config.process->oom_score_adj, -900);
+}
+
+static void test_linux(void **state)
+{
+	const struct oci_linux *linux_;
+
+	assert_int_equal(
+		read_with(HEAD PROCESS
+			  ",\"hooks\":{\"prestart\":[{\"path\":\"/bin/x\"}]},"
+			  "\"linux\":{\"cgroupsPath\":\"/kubepods/x\",\"mountLabel\":\"l\","
+			  "\"namespaces\":[{\"type\":\"pid\"},"
+			  "{\"type\":\"network\",\"path\":\"/proc/7/ns/net\"},"
+			  "{\"type\":\"user\"},{\"type\":\"mount\"}],"
+			  "\"uidMappings\":[{\"containerID\":0,\"hostID\":100000,\"size\":65536}],"
+			  "\"sysctl\":{\"net.core.somaxconn\":\"9\",\"kernel.shmmax\":\"1\"},"
+			  "\"intelRdt\":{\"closID\":\"x\"},"
+			  "\"resources\":{\"memory\":{\"limit\":1048576},"
+			  "\"cpu\":{\"quota\":5000,\"cpus\":\"4-7\",\"mems\":\"1\"},"
+			  "\"blockIO\":{\"weight\":10},\"pids\":{\"limit\":7},"
+			  "\"unified\":{\"io.max\":\"8:0 rbps=1\",\"memory.high\":\"100\"}}}}",
+			  NULL, 0),
+		0);
+	linux_ = config.config.linux_;
+	assert_null(config.config.hooks);
+	assert_null(linux_->cgroups_path);
+	assert_null(linux_->mount_label);
+	assert_null(linux_->intel_rdt);
+	assert_int_equal(linux_->n_namespaces, 3);
+	assert_string_equal(linux_->namespaces[0].type, "pid");
+	assert_string_equal(linux_->namespaces[1].type, "user");
+	assert_string_equal(linux_->namespaces[2].type, "mount");
+	assert_int_equal(linux_->n_uid_mappings, 1);
+	assert_int_equal(linux_->n_sysctl, 1);
+	assert_string_equal(linux_->sysctl[0].key, "kernel.shmmax");
+	assert_int_equal(config.n_network_sysctl, 1);
+	assert_string_equal(config.network_sysctl[0]->key, "net.core.somaxconn");
+	assert_int_equal(linux_->resources->memory->limit, 1048576);
+	assert_int_equal(linux_->resources->cpu->quota, 5000);
+	assert_null(linux_->resources->cpu->cpus);
+	assert_null(linux_->resources->cpu->mems);
+	assert_null(linux_->resources->block_io);
+	assert_int_equal(linux_->resources->pids->limit, 7);
+	assert_int_equal(linux_->resources->n_unified, 1);
+	assert_string_equal(linux_->resources->unified[0].key, "memory.high");
+}
+
+static void expect_refusal(const char *text, const uint32_t (*entries)[2], size_t count,
+			   const char *why)
+{
+	assert_int_equal(read_with(text, entries, count), -1);
+	if (!strstr(err.text, why))
+		fail_msg("'%s' does not say '%s'", err.text, why);
+	guest_config_release(&config);
+}
+
+static void test_refusals(void **state)
+{
+	static const uint32_t far[][2] = { { 9, 1 } }, proc[][2] = { { 0, 1 } },
+			      twice[][2] = { { 0, 1 }, { 0, 2 } };
+	static const char bind[] = HEAD PROCESS ",\"mounts\":[{\"destination\":\"/a\","
+						"\"type\":\"bind\",\"source\":\"/a\"}]}";
+
+	expect_refusal("{", NULL, 0, "config.json");
+	expect_refusal(bind, NULL, 0, "no tree for mounts[0]");
+	expect_refusal(bind, far, 1, "mounts[9]");
+	expect_refusal(bind, twice, 2, "mounts[0], which takes none");
+	expect_refusal(HEAD PROCESS ",\"mounts\":[{\"destination\":\"/p\",\"type\":\"proc\"}]}",
+		       proc, 1, "mounts[0], which takes none");
+	expect_refusal(HEAD PROCESS ",\"mounts\":[{\"destination\":\"/m\",\"type\":\"nfs\"}]}",
+		       NULL, 0, "mounts[0]: a file system of type 'nfs'");
+	expect_refusal(HEAD PROCESS ",\"linux\":{\"namespaces\":[{\"type\":\"ipc\","
+				    "\"path\":\"/proc/1/ns/ipc\"}]}}",
+		       NULL, 0, "cannot join the ipc namespace /proc/1/ns/ipc");
+	expect_refusal(HEAD PROCESS ",\"linux\":{\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\","
+				    "\"listenerPath\":\"/s\"}}}",
+		       NULL, 0, "seccomp.listenerPath");
+}
+
+#define TEST(name) cmocka_unit_test_teardown(test_##name, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { TEST(root_and_mounts), TEST(process), TEST(linux),
+					    TEST(refusals) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
