@@ -59,6 +59,7 @@ struct sandbox_exec_params {
 	pid_t init;			   /* the container's, alive */
 	const struct oci_config *config;   /* the container's: seccomp, personality */
 	const struct oci_process *process; /* what to run */
+	const char *user;		   /* USER[:GROUP] as known inside; NULL: process's */
 	const char *cgroup_path;	   /* NULL: stay where we are */
 	int stdio[3];			   /* as in sandbox_params, as are those that follow */
 	int preserve_fds;

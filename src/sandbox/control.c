@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A running container, seen and held through its cgroup. */
+/* A running container: further processes in it, and what is seen and held through its cgroup. */
 #include "sandbox/control.h"
 
+#include "base/mem.h"
+#include "base/path.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/stats.h"
+#include "oci/settings.h"
+#include "sandbox/sandbox.h"
+
+#include <string.h>
 
 static int need_cgroup(const struct container *container, const char *action, struct err *err)
 {
@@ -11,6 +17,56 @@ static int need_cgroup(const struct container *container, const char *action, st
 		return 0;
 	return err_set(err, 0, "%s container %s: it has no cgroup of its own", action,
 		       container->id);
+}
+
+/* A cgroup below the container's own, of a name that stays below it. */
+static int choose_cgroup(const struct container *container, const struct exec_options *options,
+			 char **path, struct err *err)
+{
+	const char *below = options->cgroup;
+
+	*path = NULL;
+	while (below && *below == '/')
+		below++;
+	if (!below || !*below) {
+		*path = container->cgroup_path ? xstrdup(container->cgroup_path) : NULL;
+		return 0;
+	}
+	if (need_cgroup(container, "run a process in", err) < 0)
+		return -1;
+	if (strchr(below, ':'))
+		return err_set(err, 0,
+			       "--cgroup %s: a path for one controller only is not supported",
+			       below);
+	if (!path_is_clean(below))
+		return err_set(err, 0,
+			       "--cgroup %s: the path must not leave the container's cgroup",
+			       below);
+	*path = xasprintf("%s/%s", container->cgroup_path, below);
+	return 0;
+}
+
+int plain_exec(struct container *container, const struct exec_options *options, pid_t *pid,
+	       struct err *err)
+{
+	_cleanup_free_ char *cache = xasprintf("%s/seccomp", container->settings->cache);
+	_cleanup_free_ char *cgroup = NULL;
+	struct sandbox_exec_params params = {
+		.id = container->id,
+		.init = container->pid,
+		.config = container->config,
+		.process = options->process,
+		.user = options->user,
+		.stdio = { 0, 1, 2 },
+		.preserve_fds = options->preserve_fds,
+		.console_socket = options->console_socket,
+		.seccomp_cache = cache,
+	};
+
+	if (choose_cgroup(container, options, &cgroup, err) < 0)
+		return -1;
+	params.cgroup_path = cgroup;
+	return sandbox_exec(&params, pid, err);
 }
 
 int plain_pause(struct container *container, struct err *err)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What plain_engine does to a running container through its cgroup; see engine/engine.h. */
+/* What plain_engine does to a running container; see engine/engine.h. */
 #pragma once
 
 #include "engine/engine.h"
 
 #include <stddef.h>
 
+int plain_exec(struct container *container, const struct exec_options *options, pid_t *pid,
+	       struct err *err);
 int plain_pause(struct container *container, struct err *err);
 int plain_resume(struct container *container, struct err *err);
 int plain_update(struct container *container, const struct oci_linux_resources *resources,

@@ -246,6 +246,7 @@ const struct engine_ops plain_engine = {
 	.create = plain_create,
 	.start = plain_start,
 	.kill = plain_kill,
+	.exec = plain_exec,
 	.pause = plain_pause,
 	.resume = plain_resume,
 	.update = plain_update,

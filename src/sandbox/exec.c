@@ -4,6 +4,7 @@
  * holds for children only; its child joins the rest through the pidfd of the container's init, all
  * at once, and is from then on in the hands of what runs there: it must not be looked into.
  */
+#include "sandbox/identity.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
@@ -25,6 +26,8 @@
 
 struct exec {
 	const struct sandbox_exec_params *params;
+	struct oci_process process; /* as given, but for the user; only borrows */
+	struct oci_user user;
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp;
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
@@ -52,9 +55,32 @@ static int join(const struct exec *exec, struct err *err)
 	return exec->params->no_new_keyring ? 0 : process_join_keyring(exec->params->id, err);
 }
 
-static int become(const struct exec *exec, struct process_plan *plan, struct err *err)
+/* The user by its name inside: beside the groups that it has there, those asked for. */
+static int set_user(struct exec *exec, int root, struct err *err)
+{
+	struct oci_user *user = &exec->user;
+	struct identity identity;
+	size_t total;
+
+	if (!exec->params->user)
+		return 0;
+	if (identity_look_up(root, exec->params->user, &identity, err) < 0)
+		return -1;
+	user->uid = identity.uid;
+	user->gid = identity.gid;
+	total = identity.n_groups + user->n_additional_gids;
+	identity.groups = xrealloc(identity.groups, total + 1, sizeof(*identity.groups));
+	for (size_t i = 0; i < user->n_additional_gids; i++)
+		identity.groups[identity.n_groups + i] = user->additional_gids[i];
+	user->additional_gids = identity.groups; /* ours until execve(2) */
+	user->n_additional_gids = total;
+	return 0;
+}
+
+static int become(struct exec *exec, struct process_plan *plan, struct err *err)
 {
 	const struct sandbox_exec_params *params = exec->params;
+	struct oci_process *process = &exec->process;
 	_cleanup_fd_ int root = -1;
 
 	if (join(exec, err) < 0)
@@ -62,25 +88,27 @@ static int become(const struct exec *exec, struct process_plan *plan, struct err
 	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return err_set(err, errno, "open the container's root");
-	plan->home = user_home(params->process, root);
+	if (set_user(exec, root, err) < 0)
+		return -1;
+	plan->home = user_home(process, root);
 	plan->terminal = -1;
-	if (params->process->terminal) {
-		plan->terminal =
-			terminal_open(params->process, root, params->console_socket, false, err);
+	if (process->terminal) {
+		plan->terminal = terminal_open(process, root, params->console_socket, false, err);
 		if (plan->terminal < 0)
 			return -1;
 	}
 	for (int i = 0; i < 3; i++)
 		plan->stdio[i] = params->stdio[i];
+	fd_replace(&root, -1); /* none of ours is to be a way for the working directory */
 	return process_become(plan, err);
 }
 
-static _Noreturn void child_main(const struct exec *exec)
+static _Noreturn void child_main(struct exec *exec)
 {
 	struct report report = { .failed = 1 };
 	const struct oci_linux *config = exec->params->config->linux_;
 	struct process_plan plan = {
-		.process = exec->params->process,
+		.process = &exec->process,
 		.capabilities = &exec->capabilities,
 		.seccomp = &exec->seccomp,
 		.personality = config ? config->personality : NULL,
@@ -168,6 +196,9 @@ static int prepare(struct exec *exec, struct err *err)
 		return err_set(err, 0,
 			       "the process asks for a terminal, but there is no console "
 			       "socket to send it to");
+	exec->process = *params->process;
+	exec->user = *params->process->user;
+	exec->process.user = &exec->user;
 	exec->proc = process_open_proc(err);
 	if (exec->proc < 0 || lsm_check(params->process, exec->proc, err) < 0)
 		return -1;

@@ -201,15 +201,24 @@ int process_become(struct process_plan *plan, struct err *err)
 	return plan->program ? 0 : -1;
 }
 
+/* A variable that is there twice has its last value, whatever the program would make of two. */
 static char **make_environment(const struct process_plan *plan)
 {
 	const struct oci_process *process = plan->process;
 	char **env = xcalloc(process->n_env + 2, sizeof(*env));
+	size_t count = 0;
 
-	for (size_t i = 0; i < process->n_env; i++)
-		env[i] = process->env[i];
+	for (size_t i = 0; i < process->n_env; i++) {
+		size_t name = strcspn(process->env[i], "="), j = 0;
+
+		while (j < count && (strncmp(env[j], process->env[i], name) != 0 ||
+				     (env[j][name] != '=' && env[j][name] != '\0')))
+			j++;
+		env[j] = process->env[i];
+		count += j == count;
+	}
 	if (plan->home)
-		env[process->n_env] = xasprintf("HOME=%s", plan->home);
+		env[count] = xasprintf("HOME=%s", plan->home);
 	return env;
 }
 

@@ -50,7 +50,7 @@ static int try_program(const char *path)
 
 static const char *find_path(const struct oci_process *process)
 {
-	for (size_t i = 0; i < process->n_env; i++)
+	for (size_t i = process->n_env; i-- > 0;) /* a later one takes the place of an earlier */
 		if (str_starts_with(process->env[i], "PATH="))
 			return process->env[i] + strlen("PATH=");
 	return DEFAULT_PATH;

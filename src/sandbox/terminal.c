@@ -38,6 +38,7 @@ static int open_master(int rootfd, struct err *err)
 static int bind_console(int rootfd, int terminal, struct err *err)
 {
 	_cleanup_fd_ int dev = -1, onto = -1, tree = -1;
+	struct stat st;
 
 	dev = path_open_in_root(rootfd, "dev", O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS, err);
 	if (dev < 0)
@@ -45,8 +46,10 @@ static int bind_console(int rootfd, int terminal, struct err *err)
 	onto = openat(dev, "console", O_CREAT | O_EXCL | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0620);
 	if (onto < 0 && errno == EEXIST)
 		onto = openat(dev, "console", O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (onto < 0)
+	if (onto < 0 || fstat(onto, &st) < 0)
 		return err_set(err, errno, "make /dev/console");
+	if (S_ISLNK(st.st_mode))
+		return err_set(err, 0, "/dev/console in the root file system is a symbolic link");
 	tree = mount_clone(terminal, false, "the terminal", err);
 	return tree < 0 ? -1 : mount_attach(tree, onto, "/dev/console", err);
 }

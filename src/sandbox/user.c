@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* User, groups and umask of a process, and its home directory. */
+/* User, groups and umask of a process, and HOME. */
+#include "sandbox/identity.h"
 #include "sandbox/process.h"
 
-#include "base/fd.h"
-#include "base/path.h"
 #include "base/str.h"
 #include "oci/config.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define PASSWD_MAX (1u << 20)
 
 int user_become(const struct oci_process *process, struct err *err)
 {
@@ -38,40 +33,10 @@ int user_become(const struct oci_process *process, struct err *err)
 	return 0;
 }
 
-/* The sixth field of the line whose third is the uid. */
-static char *find_home(char *text, unsigned int uid)
-{
-	char *line;
-
-	while ((line = strsep(&text, "\n"))) {
-		char *fields[7] = { 0 };
-		size_t count = 0;
-		uint64_t number;
-
-		while (line && count < ARRAY_LEN(fields))
-			fields[count++] = strsep(&line, ":");
-		if (count >= 6 && str_to_u64(fields[2], UINT32_MAX, &number) == 0 &&
-		    number == uid && *fields[5] == '/')
-			return xstrdup(fields[5]);
-	}
-	return NULL;
-}
-
 char *user_home(const struct oci_process *process, int rootfd)
 {
-	_cleanup_free_ char *text = NULL;
-	_cleanup_fd_ int fd = -1;
-	struct stat st;
-	char *home = NULL;
-
 	for (size_t i = 0; i < process->n_env; i++)
 		if (str_starts_with(process->env[i], "HOME="))
 			return NULL;
-	/* Non-blocking: it may be a fifo. */
-	fd = path_open_in_root(rootfd, "etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0, NULL);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		text = fd_read_text(fd, PASSWD_MAX, NULL);
-	if (text)
-		home = find_home(text, process->user->uid);
-	return home ? home : xstrdup("/");
+	return identity_home(rootfd, process->user->uid);
 }

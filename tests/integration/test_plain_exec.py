@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Further processes in a container at level plain, and terminals."""
+import fcntl
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import termios
+
+from harness import Case, at_levels
+
+
+def receive_terminal(listener):
+    connection, _ = listener.accept()
+    with connection:
+        name, fds, _, _ = socket.recv_fds(connection, 4096, 4)
+    assert len(fds) == 1, fds
+    return name, fds[0]
+
+
+def read_all(fd):
+    data = b""
+    while True:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:  # EIO: the other end is closed
+            part = b""
+        if not part:
+            os.close(fd)
+            return data.replace(b"\r\n", b"\n").decode()
+        data += part
+
+
+class WithConsole(Case):
+    def listen(self):
+        path = os.path.join(self.work, "console.sock")
+        if os.path.exists(path):
+            os.unlink(path)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(path)
+        listener.listen()
+        listener.settimeout(20)
+        return path, listener
+
+
+@at_levels("plain")
+class Exec(WithConsole):
+    def setUp(self):
+        super().setUp()
+        self.bundle("sleep", "1000")
+
+    def running(self, **options):
+        name = self.create(**options)
+        self.ok("start", name)
+        self.addCleanup(self.ok, "delete", "--force", name)
+        return name
+
+    def said(self, name, *args, **options):
+        done = self.moat("exec", name, *args, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
+        return done.stdout.decode()
+
+    def test_in_all_namespaces(self):
+        name = self.running()
+        show = "cd /proc/self/ns; for i in cgroup ipc mnt net pid time user uts; do readlink $i; done"
+        ours = self.said(name, "sh", "-c", show)
+        init = "".join(os.readlink("/proc/%d/ns/%s" % (self.pid(name), kind)) + "\n"
+                       for kind in "cgroup ipc mnt net pid time user uts".split())
+        self.assertEqual(ours, init)
+        self.assertIn("sleep 1000", self.said(name, "ps"))
+
+    def test_in_the_cgroup(self):
+        name = self.running()
+        with open("/proc/%d/cgroup" % self.pid(name)) as f:
+            self.assertEqual(self.said(name, "cat", "/proc/self/cgroup"), f.read())
+
+    def test_status_and_streams(self):
+        name = self.running()
+        self.assertEqual(self.moat("exec", name, "sh", "-c", "exit 9").returncode, 9)
+        self.assertEqual(self.moat("exec", name, "sh", "-c", "kill -9 $$").returncode, 137)
+        data = os.urandom(300000)
+        self.assertEqual(self.moat("exec", name, "cat", input=data).stdout, data)
+
+    def test_process_as_the_containers(self):
+        name = self.running()
+        text = self.said(name, "cat", "/proc/self/status")
+        status = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+        self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertEqual(status["CapInh"], "0" * 16)
+        self.assertEqual(status["CapAmb"], "0" * 16)
+        self.assertEqual(status["CapEff"], "%016x" % 0xa80425fb)
+
+    def test_options(self):
+        name = self.running()
+        out = self.moat("exec", "--cwd", "/etc", "--env", "A=1", "--env", "PATH=/bin", "--user", "1000:5", name, "sh", "-c",
+                        "pwd; echo $A $PATH; id -u; id -g").stdout
+        self.assertEqual(out, b"/etc\n1 /bin\n1000\n5\n")
+
+    def test_user_names(self):
+        with open(os.path.join(self.rootfs, "etc/group"), "a") as f:
+            f.write("staff:x:50:other,user\nwheel:x:51:user\nbroken\n:x:x:user\n")
+        name = self.running()
+        for user, expected in (("user", "1000 1000 50 51"), ("user:staff", "1000 50"), ("1000", "1000 1000 50 51"),
+                               ("user:77", "1000 77"), ("4242", "4242 0"), ("root", "0 0")):
+            done = self.moat("exec", "--user", user, name, "sh", "-c", "echo $(id -u) $(id -G)")
+            self.assertEqual(done.stdout.decode().strip(), expected, user)
+
+    def test_user_refused(self):
+        """CVE-2026-30892: no loose reading of a user."""
+        name = self.running()
+        for user in ("nobody-here", "1000x", "-1", "4294967295", "0x10", "user:", ":5", "user:nogroup", "1:2:3", "", " 0"):
+            self.refused("exec", "--user", user, name, "true", says="")
+
+    def test_program_missing(self):
+        name = self.running()
+        self.refused("exec", name, "nosuch", says="executable file not found in $PATH", status=127)
+        self.refused("exec", name, "/etc/passwd", says="permission denied", status=126)
+
+    def test_not_running(self):
+        self.bundle("true")
+        name = self.create()
+        self.ok("start", name)
+        self.wait_status(name, "stopped")
+        self.refused("exec", name, "true", says=name)
+        self.ok("delete", name)
+
+    def test_detached_with_pid_file(self):
+        name = self.running()
+        path = os.path.join(self.work, "pid")
+        self.ok("exec", "--detach", "--pid-file", path, name, "sleep", "2000", stdout=subprocess.DEVNULL)
+        with open(path) as f:
+            pid = int(f.read())
+        with open("/proc/%d/cmdline" % pid) as f:
+            self.assertEqual(f.read(), "sleep\0002000\0")
+
+    def test_process_file(self):
+        name = self.running()
+        path = os.path.join(self.work, "process.json")
+        with open(path, "w") as f:
+            json.dump({"args": ["sh", "-c", "id -u; pwd; echo $X"], "cwd": "/tmp", "env": ["PATH=/bin", "X=y"],
+                       "user": {"uid": 12, "gid": 13}}, f)
+        self.assertEqual(self.moat("exec", "--process", path, name).stdout, b"12\n/tmp\ny\n")
+
+    def test_terminal(self):
+        name = self.running()
+        path, listener = self.listen()
+        process = self.start_moat("exec", "--tty", "--console-socket", path, name, "sh", "-c", "tty; stty size; echo done")
+        _, fd = receive_terminal(listener)
+        out = read_all(fd)
+        self.assertEqual(process.wait(20), 0)
+        self.assertRegex(out, r"^/dev/pts/\d+\n")
+        self.assertTrue(out.endswith("done\n"), out)
+
+    def test_user_namespace(self):
+        maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+
+        def change(c):
+            c["linux"]["namespaces"].append({"type": "user"})
+            c["linux"].update(uidMappings=maps, gidMappings=maps)
+        self.bundle("sleep", "1000", change=change)
+        subprocess.run(["chown", "-hR", "100000:100000", self.rootfs], check=True)
+        name = self.running()
+        self.assertEqual(self.said(name, "sh", "-c", "id -u; cat /proc/self/uid_map").split(),
+                         ["0", "0", "100000", "65536"])
+
+    def test_no_descriptor_of_the_host(self):
+        """CVE-2024-21626."""
+        name = self.running()
+        self.assertEqual(self.said(name, "ls", "/proc/self/fd").split(), ["0", "1", "2", "3"])
+        for number in range(3, 16):
+            self.assertNotEqual(self.moat("exec", "--cwd", "/proc/self/fd/%d" % number, name, "pwd").returncode, 0)
+
+
+@at_levels("plain")
+class Terminal(WithConsole):
+    def terminal(self, *args, change=None, size=None):
+        def with_terminal(c):
+            c["process"]["terminal"] = True
+            if size:
+                c["process"]["consoleSize"] = {"height": size[0], "width": size[1]}
+            if change:
+                change(c)
+        self.bundle(*args, change=with_terminal)
+        path, listener = self.listen()
+        name = self.create("--console-socket", path)
+        sent, fd = receive_terminal(listener)
+        self.ok("start", name)
+        return name, fd, sent
+
+    def finish(self, name, fd):
+        out = read_all(fd)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+        return out
+
+    def test_streams_are_it(self):
+        name, fd, sent = self.terminal("sh", "-c", "tty; for i in 0 1 2; do readlink /proc/self/fd/$i; done; "
+                                       "stat -c '%F %t' /dev/console; echo x > /dev/tty")
+        self.assertTrue(sent.startswith(b"/dev/p"))
+        lines = self.finish(name, fd).splitlines()
+        self.assertEqual(lines[:4], ["/dev/pts/0"] * 4)
+        self.assertEqual(lines[-2:], ["character special file 88", "x"])
+
+    def test_size(self):
+        name, fd, _ = self.terminal("stty", "size", size=(33, 101))
+        self.assertEqual(struct.unpack("HHHH", fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(8)))[:2], (33, 101))
+        self.assertEqual(self.finish(name, fd), "33 101\n")
+
+    def test_job_control(self):
+        name, fd, _ = self.terminal("sleep", "1000")
+        pid = self.pid(name)
+        with open("/proc/%d/stat" % pid) as f:
+            fields = re.sub(r"\(.*\)", "x", f.read()).split()
+        self.assertEqual(fields[4], fields[5])  # its group leads its session,
+        self.assertEqual(fields[7], fields[4])  # and is the terminal's foreground group
+        self.ok("kill", name, "KILL")
+        self.finish(name, fd)
+
+    def test_for_another_user(self):
+        name, fd, _ = self.terminal("sh", "-c", "echo fine > /dev/stdout",
+                                    change=lambda c: c["process"].update(user={"uid": 1000, "gid": 1000}))
+        self.assertEqual(self.finish(name, fd), "fine\n")
+
+    def test_without_devpts(self):
+        """CVE-2025-52565: what the image has at /dev/pts is no terminal."""
+        def change(c):
+            c["process"]["terminal"] = True
+            c["mounts"] = [m for m in c["mounts"] if m["destination"] != "/dev/pts"]
+        self.bundle("true", change=change)
+        path, _ = self.listen()
+        self.refused("create", "--bundle", self.bundle_path, "--console-socket", path, self.new_id(), says="devpts")
+
+    def test_console_that_is_a_link(self):
+        def change(c):
+            c["process"]["terminal"] = True
+            c["mounts"] = [m for m in c["mounts"] if m["destination"] not in ("/dev", "/dev/shm", "/dev/mqueue")]
+            os.symlink("/etc/passwd", os.path.join(self.rootfs, "dev/console"))
+        self.bundle("true", change=change)
+        path, _ = self.listen()
+        done = self.moat("create", "--bundle", self.bundle_path, "--console-socket", path, self.new_id())
+        self.assertNotEqual(done.returncode, 0)
+        with open(os.path.join(self.rootfs, "etc/passwd")) as f:
+            self.assertTrue(f.read().startswith("root:"))
