@@ -158,7 +158,8 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 	if (status != STATUS_RUNNING && status != STATUS_CREATED &&
 	    !(status == STATUS_PAUSED && options->ignore_paused))
 		return wrong_state(instance, "run a process in", "", err);
-	if (check_operation(instance, instance->engine->exec, "run a process in", err) < 0)
+	if (check_operation(instance, instance->engine->exec, "run a process in", err) < 0 ||
+	    instance_config(instance, err) < 0)
 		return -1;
 	return instance->engine->exec(&instance->container, options, pid, err);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The level "plain": containers of the namespace engine on this host, for the lifecycle in
- * runtime/. In the state directory: start.sock, on which init waits for `moat start`, and init.pid
- * where there is no cgroup to find a half-made container by.
+ * runtime/. In the state directory: start.sock, on which init waits for `moat start`; cgroup,
+ * empty, once the container's cgroup is its own; init.pid where there is no cgroup to find a
+ * half-made container by.
  */
 #include "engine/engine.h"
 
@@ -27,6 +28,7 @@
 
 #define START_SOCKET "start.sock"
 #define PID_FILE     "init.pid"
+#define CGROUP_MARK  "cgroup"
 
 #define KILL_WAIT_MS 10000
 
@@ -127,15 +129,31 @@ static void forget_files(const struct container *container)
 	fd_replace(&kept_socket, -1);
 	unlinkat(container->state_fd, START_SOCKET, 0);
 	unlinkat(container->state_fd, PID_FILE, 0);
+	unlinkat(container->state_fd, CGROUP_MARK, 0);
+}
+
+/* The mark outlives us: whoever destroys what a killed creation left knows what belongs to it. */
+static int make_cgroup(const struct container *container, struct err *err)
+{
+	const struct oci_linux *config = container->config->linux_;
+	_cleanup_fd_ int mark = -1;
+
+	if (!container->cgroup_path)
+		return 0;
+	if (cgroup_create(container->cgroup_path, config ? config->resources : NULL, err) < 0)
+		return -1;
+	mark = openat(container->state_fd, CGROUP_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (mark >= 0)
+		return 0;
+	err_set(err, errno, "make %s/" CGROUP_MARK, container->state_path);
+	cgroup_remove(container->cgroup_path, NULL);
+	return -1;
 }
 
 static int plain_create(struct container *container, const struct create_options *options,
 			struct err *err)
 {
-	const struct oci_linux *config = container->config->linux_;
-
-	if (container->cgroup_path &&
-	    cgroup_create(container->cgroup_path, config ? config->resources : NULL, err) < 0)
+	if (make_cgroup(container, err) < 0)
 		return -1;
 	if (create_init(container, options, err) == 0)
 		return 0;
@@ -220,14 +238,14 @@ static int kill_init(const struct container *container, struct err *err)
 }
 
 /*
- * A creation that got as far as an init had a cgroup of its own. Otherwise the cgroup of that name
- * may be another container's, which is why creation failed: then only an empty one goes.
+ * A creation that did not get as far as the mark may have failed because the cgroup of that name is
+ * another container's: then only an empty one goes.
  */
 static int remove_cgroup(const struct container *container, struct err *err)
 {
 	if (!container->cgroup_path)
 		return 0;
-	if (container->pid > 0 || faccessat(container->state_fd, PID_FILE, F_OK, 0) == 0)
+	if (container->pid > 0 || faccessat(container->state_fd, CGROUP_MARK, F_OK, 0) == 0)
 		return cgroup_remove(container->cgroup_path, err);
 	cgroup_remove_empty(container->cgroup_path);
 	return 0;
