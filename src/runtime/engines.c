@@ -9,4 +9,5 @@ static int absent1(struct container *c, struct err *err)
 {
 	return 0;
 }
-__attribute__((weak)) const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
+__attribute__((weak))
+const struct engine_ops vm_engine = { .name = "vm", .create = absent, .destroy = absent1 };
