@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kill -9 of any of moat's processes at any moment: `state` says stopped, `delete` succeeds, and nothing is left."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+from harness import Case, IN_LAB, at_levels, host
+
+
+def name_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+@at_levels("vm")
+class KilledRoles(Case):
+    """The processes of a microVM: the monitor, and its children vmm and fsd."""
+
+    def roles(self, name):
+        """{role: pid} of a container."""
+        monitor = self.pid(name)
+        found = {name_of(pid).removeprefix("moat-"): pid for pid in host.children_of(monitor)}
+        self.assertLessEqual({"vmm", "fsd"}, set(found), found)
+        return {"monitor": monitor, "vmm": found["vmm"], "fsd": found["fsd"]}
+
+    def kill_and_check(self, name, role):
+        os.kill(self.roles(name)[role], signal.SIGKILL)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+        self.refused("state", name, says=name)
+
+    def test_each_when_running(self):
+        for role in ("monitor", "vmm", "fsd"):
+            with self.subTest(role=role):
+                self.bundle("sleep", "1000")
+                name = self.create()
+                self.ok("start", name)
+                self.kill_and_check(name, role)
+
+    def test_each_when_created(self):
+        for role in ("monitor", "vmm", "fsd"):
+            with self.subTest(role=role):
+                self.bundle("sleep", "1000")
+                self.kill_and_check(self.create(), role)
+
+    def test_busy_workload(self):
+        """The file server dies in the middle of writes, the VMM in the middle of output."""
+        for role, script in (("fsd", "while :; do echo x >>/file; done"), ("vmm", "yes")):
+            with self.subTest(role=role):
+                self.bundle("sh", "-c", script)
+                name = self.new_id()
+                process = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE)
+                self.wait_until(lambda: self.running(name), "runs", 20)
+                os.kill(self.roles(name)[role], signal.SIGKILL)
+                _, err = process.communicate(timeout=20 * host.TIME_SCALE)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertEqual(len(err.splitlines()), 1, err)
+                self.ok("delete", "--force", name)
+
+    def running(self, name):
+        done = self.moat("state", name)
+        return done.returncode == 0 and b'"running"' in done.stdout
+
+
+@at_levels("plain", "vm")
+class KilledAnywhere(Case):
+    def test_workload_killed_from_outside(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        os.kill(self.pid(name), signal.SIGKILL)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
+    def test_run_killed(self):
+        """The command in the foreground dies: what is left of the container can be named and removed."""
+        self.bundle("sleep", "1000")
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        self.wait_until(lambda: self.moat("state", name).returncode == 0 and self.state(name)["status"] == "running", "runs")
+        process.kill()
+        process.wait()
+        self.ok("delete", "--force", name)
+
+    def test_create_killed_at_random_moments(self):
+        """However far it came, delete --force ends it all."""
+        self.bundle("sleep", "1000")
+        began = time.monotonic()
+        self.ok("delete", "--force", self.create())
+        span = time.monotonic() - began
+        source = random.Random(7)
+        for _ in range(8 if IN_LAB else 40):
+            name = self.new_id()
+            process = self.start_moat("create", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            time.sleep(source.uniform(0, span))
+            process.kill()
+            process.wait()
+            self.ok("delete", "--force", name)
+            self.refused("state", name)
+
+    def test_start_killed(self):
+        self.bundle("sleep", "1000")
+        for delay in (0, 0.001, 0.005, 0.02):
+            name = self.create()
+            process = self.start_moat("start", name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(delay * host.TIME_SCALE)
+            process.kill()
+            process.wait()
+            self.assertIn(self.state(name)["status"], ("created", "running", "stopped"))
+            self.ok("delete", "--force", name)
+
+    def test_delete_killed(self):
+        """A second delete finishes what the first one began."""
+        self.bundle("sleep", "1000")
+        for delay in (0, 0.001, 0.005, 0.02):
+            name = self.create()
+            process = self.start_moat("delete", "--force", name)
+            time.sleep(delay * host.TIME_SCALE)
+            process.kill()
+            process.wait()
+            self.ok("delete", "--force", name)
+            self.refused("state", name)
