@@ -20,7 +20,10 @@ int session_add_tree(struct session *session, const struct fs_tree_add *add, int
 	struct node *root;
 	struct statx stx;
 
-	if (add->index >= FSD_TREES_MAX || session->trees[add->index].root)
+	if (add->index >= FSD_TREES_MAX)
+		return err_set(err, EINVAL, "add tree %u: there can be %u", add->index,
+			       FSD_TREES_MAX);
+	if (session->trees[add->index].root)
 		return err_set(err, EEXIST, "add tree %u", add->index);
 	if (statx(fd, "", AT_EMPTY_PATH, NODE_STATX, &stx) < 0)
 		return err_set(err, errno, "add tree %u: look at it", add->index);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file server's process as a whole: a vmm that hands over queues, a monitor that adds trees, a
+ * driver with rings in shared memory. The server runs in a child, as it does in a microVM.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/proc.h"
+#include "fs/fsd.h"
+#include "virtio/virtqueue.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <linux/virtio_ring.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define MEMORY	 0x400000ull
+#define SIZE	 16u
+#define DESC	 0x1000u
+#define AVAIL	 0x2000u
+#define USED	 0x3000u
+#define IN	 0x10000u
+#define OUT	 0x20000u
+#define PATIENCE 10000 /* ms */
+
+struct fixture {
+	char directory[64];
+	int memory_fd, vmm_fd, monitor_fd, kick, call;
+	struct guest_memory memory;
+	pid_t pid;
+	uint16_t used;
+};
+
+static void *at(struct fixture *f, uint64_t gpa)
+{
+	return f->memory.slots[0].host + gpa;
+}
+
+static void child(const struct fsd_config *config)
+{
+	struct err err;
+	struct fsd *fsd = fsd_setup(config, &err);
+
+	if (!fsd || fsd_enter(fsd, &err) < 0 || fsd_run(fsd, &err) < 0) {
+		log_error("%s", err.text);
+		_exit(1);
+	}
+	fsd_free(fsd);
+	_exit(0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	int vmm[2], monitor[2];
+
+	f->memory_fd = memfd_create("guest", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(f->memory_fd, MEMORY), 0);
+	assert_int_equal(guest_memory_map(&f->memory, f->memory_fd, MEMORY, NULL), 0);
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, vmm), 0);
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, monitor), 0);
+	snprintf(f->directory, sizeof(f->directory), "/tmp/test-fsd-XXXXXX");
+	assert_non_null(mkdtemp(f->directory));
+	f->pid = fork();
+	if (f->pid == 0) {
+		struct fsd_config config = { .vmm_fd = vmm[1],
+					     .monitor_fd = monitor[1],
+					     .memory_fd = f->memory_fd,
+					     .memory_size = MEMORY };
+
+		close(vmm[0]);
+		close(monitor[0]);
+		child(&config);
+	}
+	close(vmm[1]);
+	close(monitor[1]);
+	f->vmm_fd = vmm[0];
+	f->monitor_fd = monitor[0];
+	f->kick = eventfd(0, EFD_CLOEXEC);
+	f->call = eventfd(0, EFD_CLOEXEC);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->monitor_fd); /* the end of the server */
+	assert_int_equal(proc_wait(f->pid), 0);
+	close(f->vmm_fd);
+	close(f->memory_fd);
+	close(f->kick);
+	close(f->call);
+	guest_memory_unmap(&f->memory);
+	assert_int_equal(path_remove_tree(AT_FDCWD, f->directory, NULL), 0);
+	free(f);
+	return 0;
+}
+
+static bool readable(int fd, int timeout)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, timeout) == 1 && poll_fd.revents & POLLIN;
+}
+
+static uint32_t add_tree(struct fixture *f, uint32_t index, const char *path)
+{
+	struct fs_tree_add add = { .index = index };
+	_cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
+
+	assert_int_equal(fd_send(f->monitor_fd, &add, sizeof(add), &fd, 1), 0);
+	assert_true(readable(f->monitor_fd, PATIENCE));
+	assert_int_equal(read(f->monitor_fd, &add, sizeof(add)), sizeof(add));
+	return add.index;
+}
+
+static void start(struct fixture *f, uint64_t desc)
+{
+	struct fs_queue_setup setup = { .type = FS_SETUP_START,
+					.queues = 1,
+					.queue = { { SIZE, desc, AVAIL, USED } } };
+	int fds[] = { f->kick, f->call };
+
+	memset(at(f, 0), 0, 0x10000);
+	f->used = 0;
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), fds, 2), 0);
+}
+
+static void reset(struct fixture *f)
+{
+	struct fs_queue_setup setup = { .type = FS_SETUP_RESET };
+
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), NULL, 0), 0);
+	assert_true(readable(f->vmm_fd, PATIENCE));
+	assert_int_equal(read(f->vmm_fd, &setup, sizeof(setup)), sizeof(setup));
+	assert_int_equal(setup.type, FS_SETUP_RESET);
+}
+
+static void kick(struct fixture *f)
+{
+	uint64_t one = 1;
+
+	assert_int_equal(write(f->kick, &one, sizeof(one)), sizeof(one));
+}
+
+static void offer(struct fixture *f, uint16_t head)
+{
+	struct vring_avail *avail = at(f, AVAIL);
+
+	avail->ring[avail->idx % SIZE] = head;
+	__atomic_store_n(&avail->idx, avail->idx + 1, __ATOMIC_RELEASE);
+}
+
+/* Puts request number `slot` into the ring. */
+static void put(struct fixture *f, uint16_t slot, uint32_t opcode, uint64_t node, const void *arg,
+		uint32_t size)
+{
+	struct vring_desc *desc = at(f, DESC);
+	struct fuse_in_header *in = at(f, IN + slot * 0x1000u);
+
+	*in = (struct fuse_in_header){ .len = (uint32_t)sizeof(*in) + size,
+				       .opcode = opcode,
+				       .unique = slot,
+				       .nodeid = node };
+	memcpy(in + 1, arg, size);
+	desc[2 * slot] = (struct vring_desc){ .addr = IN + slot * 0x1000u,
+					      .len = in->len,
+					      .flags = VRING_DESC_F_NEXT,
+					      .next = (uint16_t)(2 * slot + 1) };
+	desc[2 * slot + 1] = (struct vring_desc){ .addr = OUT + slot * 0x1000u,
+						  .len = 0x1000,
+						  .flags = VRING_DESC_F_WRITE };
+	offer(f, (uint16_t)(2 * slot));
+}
+
+/* Waits until `count` more requests have come back; returns the first one's answer. */
+static const struct fuse_out_header *get(struct fixture *f, unsigned int count)
+{
+	struct vring_used *used = at(f, USED);
+	uint16_t first = f->used;
+	uint64_t calls;
+
+	f->used = (uint16_t)(f->used + count);
+	while (__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) != f->used) {
+		assert_true(readable(f->call, PATIENCE));
+		assert_int_equal(read(f->call, &calls, sizeof(calls)), sizeof(calls));
+	}
+	return at(f, OUT + used->ring[first % SIZE].id / 2 * 0x1000u);
+}
+
+static void init(struct fixture *f)
+{
+	struct fuse_init_in in = { .major = FUSE_KERNEL_VERSION, .minor = 38, .flags = ~0u };
+
+	put(f, 0, FUSE_INIT, 0, &in, sizeof(in));
+	kick(f);
+	assert_int_equal(get(f, 1)->error, 0);
+}
+
+static uint64_t lookup(struct fixture *f, uint64_t dir, const char *name, int error)
+{
+	const struct fuse_out_header *out;
+
+	put(f, 1, FUSE_LOOKUP, dir, name, (uint32_t)strlen(name) + 1);
+	kick(f);
+	out = get(f, 1);
+	assert_int_equal(out->error, error);
+	return ((const struct fuse_entry_out *)(out + 1))->nodeid;
+}
+
+static void serves_and_resets(void **state)
+{
+	struct fixture *f = *state;
+	char path[96];
+	uint64_t tree;
+
+	start(f, DESC);
+	init(f);
+	lookup(f, FUSE_ROOT_ID, "3", -ENOENT);
+	assert_int_equal(add_tree(f, 3, f->directory), 3);
+	tree = lookup(f, FUSE_ROOT_ID, "3", 0);
+	assert_int_equal(lookup(f, tree, "file", 0), 0); /* "not there", to be remembered */
+	snprintf(path, sizeof(path), "%s/file", f->directory);
+	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
+	assert_true(lookup(f, tree, "file", 0));
+	reset(f);
+	kick(f); /* nobody listens */
+	start(f, DESC);
+	put(f, 1, FUSE_LOOKUP, tree, "file", 5);
+	kick(f);
+	assert_int_equal(get(f, 1)->error, -EIO); /* no INIT yet */
+	init(f);
+	lookup(f, tree, "file", -ESTALE);
+	assert_int_equal(lookup(f, FUSE_ROOT_ID, "3", 0), tree);
+}
+
+static void many_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(add_tree(f, 0, f->directory), 0);
+	start(f, DESC);
+	init(f);
+	for (int round = 0; round < 1000; round++) {
+		for (uint16_t i = 0; i < SIZE / 2; i++)
+			put(f, i, FUSE_LOOKUP, FUSE_ROOT_ID, "0", 2);
+		kick(f);
+		assert_int_equal(get(f, SIZE / 2)->error, 0);
+	}
+}
+
+static void kicked_before_it_listens(void **state)
+{
+	struct fixture *f = *state;
+	struct fuse_init_in in = { .major = FUSE_KERNEL_VERSION, .minor = 38 };
+	struct fs_queue_setup setup = { .type = FS_SETUP_START,
+					.queues = 1,
+					.queue = { { SIZE, DESC, AVAIL, USED } } };
+	int fds[] = { f->kick, f->call };
+
+	put(f, 0, FUSE_INIT, 0, &in, sizeof(in));
+	kick(f);
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), fds, 2), 0);
+	assert_int_equal(get(f, 1)->error, 0);
+}
+
+static void broken_rings(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f, MEMORY - 16); /* reaches beyond memory */
+	reset(f);
+	start(f, DESC + 1); /* misaligned */
+	reset(f);
+	start(f, DESC);
+	((struct vring_avail *)at(f, AVAIL))->idx = SIZE + 1; /* jumps */
+	kick(f);
+	reset(f);
+	start(f, DESC);
+	offer(f, SIZE); /* no such descriptor */
+	kick(f);
+	reset(f);
+	/* It serves as if nothing had been. */
+	start(f, DESC);
+	init(f);
+}
+
+static void a_vmm_that_makes_no_sense(void **state)
+{
+	struct fixture *f = *state;
+	struct fs_queue_setup setup = { .type = FS_SETUP_START, .queues = 200 };
+
+	/* It is listened to no more; the monitor is. */
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), NULL, 0), 0);
+	assert_int_equal(add_tree(f, 0, f->directory), 0);
+	setup.type = FS_SETUP_RESET;
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), NULL, 0), 0);
+	assert_false(readable(f->vmm_fd, 50));
+}
+
+static void trees_that_are_none(void **state)
+{
+	struct fixture *f = *state;
+	struct fs_tree_add add = { .index = 2 };
+
+	assert_int_equal(add_tree(f, FSD_TREES_MAX, "/"), UINT32_MAX);
+	assert_int_equal(add_tree(f, 1, "/dev/null"), UINT32_MAX);
+	assert_int_equal(add_tree(f, 1, f->directory), 1);
+	assert_int_equal(add_tree(f, 1, f->directory), UINT32_MAX);
+	/* Without a descriptor. */
+	assert_int_equal(fd_send(f->monitor_fd, &add, sizeof(add), NULL, 0), 0);
+	assert_true(readable(f->monitor_fd, PATIENCE));
+	assert_int_equal(read(f->monitor_fd, &add, sizeof(add)), sizeof(add));
+	assert_int_equal(add.index, UINT32_MAX);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(serves_and_resets),	 TEST(many_at_once),
+		TEST(kicked_before_it_listens),	 TEST(broken_rings),
+		TEST(a_vmm_that_makes_no_sense), TEST(trees_that_are_none),
+	};
+
+	return cmocka_run_group_tests_name("fsd", tests, NULL, NULL);
+}
