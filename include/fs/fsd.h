@@ -39,9 +39,9 @@ struct fs_tree_add {
 /* fsd answers with the same message when the tree can be looked up, or with index UINT32_MAX. */
 
 struct fsd_config {
-	int vmm_fd;	      /* SOCK_SEQPACKET: struct fs_queue_setup */
-	int monitor_fd;	      /* SOCK_SEQPACKET: struct fs_tree_add; its end ends fsd */
-	int memory_fd;	      /* guest RAM */
+	int vmm_fd;	/* SOCK_SEQPACKET: struct fs_queue_setup; closed at its first nonsense */
+	int monitor_fd; /* SOCK_SEQPACKET: struct fs_tree_add; its end ends fsd */
+	int memory_fd;	/* guest RAM */
 	uint64_t memory_size; /* bytes */
 };
 

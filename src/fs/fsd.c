@@ -38,7 +38,7 @@ struct fsd_queue {
 struct fsd {
 	struct loop loop;
 	struct source vmm, monitor;
-	int vmm_fd, monitor_fd; /* borrowed */
+	int vmm_fd, monitor_fd;
 	struct guest_memory memory;
 	struct session *session;
 	struct fsd_queue queues[FSD_QUEUES];
@@ -163,6 +163,8 @@ static int on_vmm(struct source *source, uint32_t events, struct err *err)
 		log_warning("fsd: a message of the vmm that makes no sense");
 	queues_stop(fsd);
 	loop_forget(&fsd->loop, source);
+	/* It must not wait for an answer that will not come. */
+	fd_replace(&fsd->vmm_fd, -1);
 	return 0;
 }
 
