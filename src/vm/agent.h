@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the monitor asks of the agent in the guest (proto/agent.proto), as calls with callbacks.
+ * Every answer comes from a hostile machine: it is bounded, and texts are printable.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/loop.h"
+#include "vm/streams.h"
+#include "vm/trees.h"
+
+struct agent;
+struct oci_config;
+
+/* How a call ended: err is NULL where it succeeded. */
+typedef void (*agent_done_fn)(void *data, const struct err *err);
+/* The workload ended with a status, or err says why it cannot be known. */
+typedef void (*agent_ended_fn)(void *data, uint32_t status, bool oom, const struct err *err);
+
+/*
+ * agent_new() - a client over fd, which it owns.
+ * @closed: called once when the connection has ended; open calls were ended before.
+ */
+struct agent *agent_new(struct loop *loop, int fd, void (*closed)(void *data, const char *text),
+			void *data, struct err *err);
+void agent_free(struct agent *agent);
+
+/* Each returns 0, or -1 with err set; then the callback is not called. */
+int agent_hello(struct agent *agent, const char *hostname, uint64_t timeout_ms, agent_done_fn done,
+		struct err *err);
+int agent_create(struct agent *agent, const char *id, const struct oci_config *config,
+		 const struct trees *trees, const struct stdio *stdio, uint64_t timeout_ms,
+		 agent_done_fn done, struct err *err);
+int agent_start(struct agent *agent, const char *id, uint64_t timeout_ms, agent_done_fn done,
+		void *data, struct err *err);
+int agent_wait(struct agent *agent, const char *id, agent_ended_fn ended, struct err *err);
+int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
+		 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
+int agent_shutdown(struct agent *agent, struct err *err);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The control socket. Its address goes through /proc/self/fd, since the path of a state directory
+ * may be longer than a Unix socket's address.
+ */
+#include "vm/control.h"
+
+#include "base/fd.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define SOCKET_NAME "control.sock"
+#define BACKLOG	    64
+
+static void make_address(struct sockaddr_un *address, int state_fd)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(address->sun_path, sizeof(address->sun_path), "/proc/self/fd/%d/" SOCKET_NAME,
+		 state_fd);
+}
+
+int control_listen(int state_fd, struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+
+	make_address(&address, state_fd);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return err_set(err, errno, "make " SOCKET_NAME " in the state directory");
+	return fd_steal(&fd);
+}
+
+int control_accept(int listen_fd)
+{
+	_cleanup_fd_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+	    (peer.uid != 0 && peer.uid != geteuid()))
+		return -1;
+	return fd_steal(&fd);
+}
+
+int control_call(int state_fd, const struct control_request *request, struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	struct err reply;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_set(err, errno, "make a socket");
+	make_address(&address, state_fd);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		if (errno == ENOENT || errno == ECONNREFUSED)
+			return err_set(err, ERR_NOT_RUNNING, "the container is not running");
+		return err_set(err, errno, "connect to the container's monitor");
+	}
+	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0)
+		return err_set(err, errno, "send to the container's monitor");
+	do
+		n = recv(fd, &reply, sizeof(reply), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(reply))
+		return err_set(err, ERR_NOT_RUNNING, "the container has ended");
+	reply.text[sizeof(reply.text) - 1] = '\0';
+	if (!reply.text[0])
+		return 0;
+	if (err)
+		*err = reply;
+	return -1;
+}
+
+void control_remove(int state_fd)
+{
+	unlinkat(state_fd, SOCKET_NAME, 0);
+}

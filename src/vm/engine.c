@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The engine of level vm: a container is a monitor process, reached over its control socket. */
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "cgroup/cgroup.h"
+#include "vm/control.h"
+#include "vm/machine.h"
+#include "vm/monitor.h"
+#include "vm/record.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+/* Waits for the monitor's word on the creation. */
+static int wait_created(int ready_fd, struct err *err)
+{
+	struct err report;
+	ssize_t n = fd_read_full(ready_fd, &report, sizeof(report));
+
+	if (n == (ssize_t)sizeof(report) && !report.text[0])
+		return 0;
+	if (n == (ssize_t)sizeof(report)) {
+		*err = report;
+		return -1;
+	}
+	return err_set(err, 0, "make the container: its monitor was killed");
+}
+
+static int fork_monitor(struct container *container, struct machine *machine, struct err *err)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_set(err, errno, "make a pipe");
+	pid = fork();
+	if (pid == 0)
+		_exit(monitor_main(machine, pair[1]));
+	close(pair[1]);
+	if (pid < 0) {
+		close(pair[0]);
+		return err_set(err, errno, "fork the monitor");
+	}
+	if (wait_created(pair[0], err) == 0) {
+		close(pair[0]);
+		container->pid = pid;
+		return 0;
+	}
+	close(pair[0]);
+	proc_wait(pid);
+	return -1;
+}
+
+static int destroy(struct container *container, struct err *err)
+{
+	if (record_kill(container->state_fd, err) < 0)
+		return -1;
+	if (container->cgroup_path && cgroup_remove(container->cgroup_path, err) < 0)
+		return -1;
+	control_remove(container->state_fd);
+	record_remove(container->state_fd);
+	return 0;
+}
+
+static int make(struct container *container, struct machine *machine, struct err *err)
+{
+	struct host_resources host;
+
+	sizing_host(container->config, container->settings, &machine->size, &host);
+	if (container->cgroup_path &&
+	    cgroup_create(container->cgroup_path, &host.resources, err) < 0)
+		return -1;
+	if (fork_monitor(container, machine, err) == 0)
+		return 0;
+	if (destroy(container, NULL) < 0)
+		log_warning("clean up after the failed creation of %s", container->id);
+	return -1;
+}
+
+static int vm_create(struct container *container, const struct create_options *options,
+		     struct err *err)
+{
+	struct machine machine;
+	int r;
+
+	if (options->preserve_fds > 0)
+		return err_set(err, 0,
+			       "--preserve-fds: descriptors cannot be passed into a "
+			       "microVM");
+	r = machine_open(&machine, container, options, err);
+	if (r == 0)
+		r = make(container, &machine, err);
+	machine_close(&machine);
+	return r;
+}
+
+static int vm_start(struct container *container, struct err *err)
+{
+	struct control_request request = { .type = CONTROL_START };
+
+	return control_call(container->state_fd, &request, err);
+}
+
+static int vm_kill(struct container *container, int signal, bool all, struct err *err)
+{
+	struct control_request request = { .type = CONTROL_KILL,
+					   .signal = (uint32_t)signal,
+					   .all = all };
+
+	return control_call(container->state_fd, &request, err);
+}
+
+const struct engine_ops vm_engine = {
+	.name = "vm",
+	.create = vm_create,
+	.start = vm_start,
+	.kill = vm_kill,
+	.destroy = destroy,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The monitor's place on the host. */
+#include "vm/host.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cgroup/cgroup.h"
+#include "oci/config.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+/* The namespace that engines look for behind the container's pid, to put interfaces into it. */
+static int enter_network(const struct oci_config *config, struct err *err)
+{
+	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++) {
+		const struct oci_namespace *namespace = &config->linux_->namespaces[i];
+		_cleanup_fd_ int fd = -1;
+
+		if (!str_eq(namespace->type, "network"))
+			continue;
+		if (!namespace->path)
+			return unshare(CLONE_NEWNET) < 0
+				       ? err_set(err, errno, "make a network namespace")
+				       : 0;
+		fd = open(namespace->path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return err_set(err, errno, "open the network namespace %s",
+				       namespace->path);
+		if (setns(fd, CLONE_NEWNET) < 0)
+			return err_set(err, errno, "enter the network namespace %s",
+				       namespace->path);
+	}
+	return 0;
+}
+
+int host_enter(const struct machine *machine, int ready_fd, struct err *err)
+{
+	const struct container *container = machine->container;
+	int keep[] = { ready_fd,
+		       log_fd(),
+		       container->state_fd,
+		       machine->options->console_socket,
+		       machine->kvm_fd,
+		       machine->kernel_fd,
+		       machine->initrd_fd };
+
+	prctl(PR_SET_NAME, "moat-monitor");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_set(err, errno, "tie the monitor to its parent");
+	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)
+		return err_set(err, errno, "close the caller's descriptors");
+	if (setsid() < 0)
+		return err_set(err, errno, "start a session");
+	if (container->cgroup_path && cgroup_enter(container->cgroup_path, 0, err) < 0)
+		return -1;
+	return enter_network(container->config, err);
+}
+
+int host_leave_stdio(struct err *err)
+{
+	_cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return err_set(err, errno, "open /dev/null");
+	/* Without a log file, error lines go where the caller's went. */
+	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || (log_fd() >= 0 && dup2(null, 2) < 0))
+		return err_set(err, errno, "let go of the standard streams");
+	return chdir("/") < 0 ? err_set(err, errno, "enter /") : 0;
+}

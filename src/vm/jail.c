@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The jail. The order matters: namespaces and the root while there are capabilities, then ids, then
+ * capabilities; a change of ids takes the parent-death signal away, so that is set at the end.
+ */
+#include "vm/jail.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+const char *const role_names[ROLES] = { "monitor", "vmm", "fsd" };
+
+/* A tmpfs that was never mounted anywhere else becomes the root; the old one is let go. */
+static int empty_root(struct err *err)
+{
+	_cleanup_fd_ int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	_cleanup_fd_ int root = -1;
+
+	if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "mode", "0555", 0) < 0 ||
+	    fsconfig(context, FSCONFIG_SET_STRING, "size", "4k", 0) < 0 ||
+	    fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_set(err, errno, "make an empty tmpfs");
+	root = fsmount(context, FSMOUNT_CLOEXEC,
+		       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			       MOUNT_ATTR_NOEXEC);
+	if (root < 0)
+		return err_set(err, errno, "make a mount of an empty tmpfs");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_set(err, errno, "make the mounts private");
+	if (move_mount(root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0 || fchdir(root) < 0)
+		return err_set(err, errno, "enter the empty root");
+	/* The old root ends up on top of the new one, where it is taken off with all in it. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0) {
+		if (chroot(".") < 0) /* from an initramfs there is no pivoting */
+			return err_set(err, errno, "make the empty tmpfs the root");
+	} else if (umount2(".", MNT_DETACH) < 0) {
+		return err_set(err, errno, "let go of the old root");
+	}
+	return chdir("/") < 0 ? err_set(err, errno, "enter the root") : 0;
+}
+
+static int drop_bounding_set(uint64_t keep, struct err *err)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
+		if (!(keep & (1ull << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0)
+			return err_set(err, errno, "drop capability %d from the bounding set", cap);
+	return 0;
+}
+
+/* A role that keeps capabilities stays root: setfsuid(2) is to work as for a root. */
+static int change_ids(const struct jail *jail, struct err *err)
+{
+	if (setgroups(0, NULL) < 0)
+		return err_set(err, errno, "drop the supplementary groups");
+	if (jail->capabilities)
+		return 0;
+	if (setresgid(jail->uid, jail->uid, jail->uid) < 0 ||
+	    setresuid(jail->uid, jail->uid, jail->uid) < 0)
+		return err_set(err, errno, "become user %u", jail->uid);
+	return 0;
+}
+
+static int set_capabilities(uint64_t keep, struct err *err)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {
+		{ .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
+		{ .effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32) },
+	};
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &header, caps) < 0)
+		return err_set(err, errno, "drop the capabilities");
+	return 0;
+}
+
+static int set_limits(struct err *err)
+{
+	static const struct rlimit none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_CORE, &none) < 0)
+		return err_set(err, errno, "forbid core dumps");
+	return 0;
+}
+
+int jail_enter(const struct jail *jail, struct err *err)
+{
+	tzset(); /* log lines have times; later the zone's file could not be looked for */
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
+	if (empty_root(err) < 0 || set_limits(err) < 0)
+		return -1;
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED) < 0)
+		return err_set(err, errno, "take the privileges of root away");
+	if (drop_bounding_set(jail->capabilities, err) < 0 || change_ids(jail, err) < 0 ||
+	    set_capabilities(jail->capabilities, err) < 0)
+		return -1;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_set(err, errno, "set up the process of the %s", role_names[jail->role]);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a process of a microVM gives up before it serves the guest. A role that is taken over has
+ * its descriptors, the system calls of its filter, and nothing else.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLES };
+
+extern const char *const role_names[ROLES];
+
+/*
+ * Ids for processes that own nothing: the monitor's pid above this, so each machine has its own.
+ * It lies just beyond the range that systemd gives to containers.
+ */
+#define JAIL_UID_BASE 0x70000000u
+
+struct jail {
+	enum role role;
+	uid_t uid;	       /* also the gid */
+	uint64_t capabilities; /* bits of those to keep, permitted and effective; 0: none */
+};
+
+/*
+ * jail_enter() - leave the host: an empty, read-only root; network, IPC, UTS and cgroup namespaces
+ * of its own; the uid; the capabilities; no_new_privs; no core dumps, not to be traced. The process
+ * has one thread, is a child of the monitor, and dies with it.
+ *
+ * Returns 0, or -1 with err set.
+ */
+int jail_enter(const struct jail *jail, struct err *err);
+
+/*
+ * filter_load() - the seccomp filter of a role, the last step: any other call ends the process.
+ * Returns 0, or -1 with err set.
+ */
+int filter_load(enum role role, struct err *err);
+
+/* One line of a role's filter, for `moat doctor` and the tests. */
+struct filter_line {
+	int call;	   /* number of the system call */
+	const char *why;   /* what the role does with it, and which arguments are let through */
+	uint8_t arguments; /* how many are checked */
+};
+
+/* filter_line() - line `index` of a role's filter; a call may have several. NULL at the end. */
+const struct filter_line *filter_line(enum role role, size_t index);

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a machine is made from, and its two processes beside the monitor. */
+#include "vm/machine.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "fs/fsd.h"
+#include "vmm/vmm.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/*
+ * Beside what the VMM asks for: no probing of devices that are not there (an i8042 alone can cost
+ * hundreds of milliseconds), fast grace periods, random numbers from the processor.
+ */
+#define CMDLINE                                                                                    \
+	"i8042.noaux i8042.nomux i8042.dumbkbd swiotlb=noforce rcupdate.rcu_expedited=1 "          \
+	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs"
+#define CMDLINE_QUIET "quiet loglevel=0"
+#define CMDLINE_DEBUG "loglevel=7"
+
+#define CAP(name) (1ull << CAP_##name)
+/* fs/fsd.h says why. */
+#define FSD_CAPABILITIES                                                                           \
+	(CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(CHOWN) | CAP(FSETID) | CAP(SETFCAP) | CAP(SETUID) | \
+	 CAP(SETGID))
+
+static int open_kvm(struct err *err)
+{
+	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	err_set(err, errno, "open /dev/kvm");
+	if (errno == EACCES || errno == EPERM)
+		err_hint(err, "join the group kvm, or run as root");
+	else
+		err_hint(err, "load kvm_intel or kvm_amd and turn virtualization on in the "
+			      "firmware, or use --isolation=sandbox");
+	return -1;
+}
+
+static int open_image(const char *path, const char *what, const char *hint, struct err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0) {
+		err_set(err, errno, "open the %s %s", what, path);
+		return err_hint(err, "%s", hint);
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_set(err, 0, "open the %s %s: it is not a regular file", what, path);
+	return fd_steal(&fd);
+}
+
+static char *make_cmdline(const struct machine *machine)
+{
+	const struct oci_vm *vm = machine->container->config->vm;
+	char *cmdline = xasprintf("%s %s", CMDLINE,
+				  machine->options->debug ? CMDLINE_DEBUG : CMDLINE_QUIET);
+
+	for (size_t i = 0; vm && vm->kernel && i < vm->kernel->n_parameters; i++) {
+		char *longer = xasprintf("%s %s", cmdline, vm->kernel->parameters[i]);
+
+		free(cmdline);
+		cmdline = longer;
+	}
+	return cmdline;
+}
+
+int machine_open(struct machine *machine, const struct container *container,
+		 const struct create_options *options, struct err *err)
+{
+	const struct moat_settings *settings = container->settings;
+	const struct oci_vm *vm = container->config->vm;
+
+	*machine = (struct machine){ .container = container,
+				     .options = options,
+				     .kernel_path = settings->kernel,
+				     .initrd_path = settings->init,
+				     .kvm_fd = -1,
+				     .kernel_fd = -1,
+				     .initrd_fd = -1,
+				     .memory_fd = -1,
+				     .vmm_fd = -1,
+				     .fsd_fd = -1,
+				     .agent_fd = -1,
+				     .vmm = { .pidfd = -1, .ready_fd = -1 },
+				     .fsd = { .pidfd = -1, .ready_fd = -1 } };
+	for (int i = 0; i < 3; i++)
+		machine->stdio.stream[i].fd = -1;
+	if (vm && vm->hypervisor)
+		return err_set(err, 0, "vm.hypervisor: moat has its own; remove it");
+	if (vm && vm->image)
+		return err_set(err, 0, "vm.image: not supported; use root.path");
+	if (vm && vm->kernel) {
+		machine->kernel_path = vm->kernel->path;
+		if (vm->kernel->initrd)
+			machine->initrd_path = vm->kernel->initrd;
+	}
+	if (sizing_choose(container->config, settings, &machine->size, err) < 0)
+		return -1;
+	machine->cmdline = make_cmdline(machine);
+	machine->kernel_fd = open_image(machine->kernel_path, "guest kernel",
+					"build one with contrib/kernel/build, or name one in "
+					"/etc/moat/moat.json as \"kernel\"",
+					err);
+	if (machine->kernel_fd < 0)
+		return -1;
+	machine->initrd_fd = open_image(machine->initrd_path, "guest's init",
+					"install it (agent.cpio, made by the build), or name it in "
+					"/etc/moat/moat.json as \"init\"",
+					err);
+	if (machine->initrd_fd < 0)
+		return -1;
+	machine->kvm_fd = open_kvm(err);
+	return machine->kvm_fd < 0 ? -1 : 0;
+}
+
+/* What a child is told; filled in before the fork, so that it is there in the child's copy. */
+struct launch {
+	struct machine *machine;
+	int control_fd; /* to the monitor */
+	int fs_fd;	/* between vmm and fsd */
+	int serial_fd;
+	uid_t uid; /* the vmm's */
+};
+
+static int vmm_body(void *data, int ready_fd)
+{
+	struct launch *launch = data;
+	struct machine *machine = launch->machine;
+	struct vmm_config config = { .kvm_fd = machine->kvm_fd,
+				     .memory_fd = machine->memory_fd,
+				     .memory_size = machine->size.memory,
+				     .vcpus = machine->size.vcpus,
+				     .kernel_fd = machine->kernel_fd,
+				     .initrd_fd = machine->initrd_fd,
+				     .kernel_name = machine->kernel_path,
+				     .initrd_name = machine->initrd_path,
+				     .cmdline = machine->cmdline,
+				     .control_fd = launch->control_fd,
+				     .fs_fd = launch->fs_fd,
+				     .serial_fd = launch->serial_fd };
+	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
+	struct vmm *vmm;
+	struct err err;
+
+	vmm = vmm_setup(&config, &err);
+	if (!vmm || jail_enter(&jail, &err) < 0 || filter_load(ROLE_VMM, &err) < 0) {
+		spawn_ready(ready_fd, &err);
+		return 1;
+	}
+	spawn_ready(ready_fd, NULL);
+	return vmm_run(vmm, &err) < 0 ? 1 : 0;
+}
+
+static int fsd_body(void *data, int ready_fd)
+{
+	struct launch *launch = data;
+	struct fsd_config config = { .vmm_fd = launch->fs_fd,
+				     .monitor_fd = launch->control_fd,
+				     .memory_fd = launch->machine->memory_fd,
+				     .memory_size = launch->machine->size.memory };
+	struct jail jail = { .role = ROLE_FSD, .capabilities = FSD_CAPABILITIES };
+	struct fsd *fsd;
+	struct err err;
+
+	fsd = fsd_setup(&config, &err);
+	if (!fsd || jail_enter(&jail, &err) < 0 || fsd_enter(fsd, &err) < 0 ||
+	    filter_load(ROLE_FSD, &err) < 0) {
+		spawn_ready(ready_fd, &err);
+		return 1;
+	}
+	spawn_ready(ready_fd, NULL);
+	if (fsd_run(fsd, &err) == 0)
+		return 0;
+	log_error("the file server ended: %s", err.text);
+	return 1;
+}
+
+static int make_memory(struct machine *machine, struct err *err)
+{
+	machine->memory_fd = memfd_create("moat-guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (machine->memory_fd < 0 ||
+	    ftruncate(machine->memory_fd, (off_t)machine->size.memory) < 0)
+		return err_set(err, errno, "make %llu MiB of guest memory",
+			       (unsigned long long)machine->size.memory >> 20);
+	if (fcntl(machine->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return err_set(err, errno, "fix the size of the guest memory");
+	return 0;
+}
+
+/* Forks both; each sets itself up while the other does. */
+static int start_children(struct machine *machine, struct err *err)
+{
+	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1;
+	struct launch launch = { .machine = machine,
+				 .serial_fd = -1,
+				 .uid = JAIL_UID_BASE + (uid_t)getpid() };
+	int pair[2];
+
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	machine->vmm_fd = pair[0];
+	vmm_end = pair[1];
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	machine->fsd_fd = pair[0];
+	fsd_end = pair[1];
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	fs_vmm = pair[0];
+	fs_fsd = pair[1];
+	if (machine->options->debug) {
+		serial = fcntl(log_fd() >= 0 ? log_fd() : STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+		launch.serial_fd = serial;
+	}
+
+	launch.control_fd = fsd_end;
+	launch.fs_fd = fs_fsd;
+	if (spawn(&machine->fsd, ROLE_FSD, (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3,
+		  fsd_body, &launch, err) < 0)
+		return -1;
+	launch.control_fd = vmm_end;
+	launch.fs_fd = fs_vmm;
+	return spawn(&machine->vmm, ROLE_VMM,
+		     (int[]){ vmm_end, fs_vmm, serial, machine->memory_fd, machine->kvm_fd,
+			      machine->kernel_fd, machine->initrd_fd },
+		     7, vmm_body, &launch, err);
+}
+
+/* Gives fsd a tree and waits for its answer: the guest may look for it at once. */
+static int send_tree(struct machine *machine, uint32_t index, struct err *err)
+{
+	const struct tree *tree = &machine->trees.tree[index];
+	struct fs_tree_add message = { .index = index,
+				       .flags = tree->read_only ? FS_TREE_READ_ONLY : 0 };
+
+	if (fd_send(machine->fsd_fd, &message, sizeof(message), &tree->fd, 1) < 0)
+		return err_set(err, errno, "give directory %u to the file server", index);
+	return 0;
+}
+
+static int send_trees(struct machine *machine, struct err *err)
+{
+	struct fs_tree_add answer;
+
+	for (uint32_t i = 0; i < machine->trees.count; i++) {
+		if (send_tree(machine, i, err) < 0)
+			return -1;
+		if (fd_receive(machine->fsd_fd, &answer, sizeof(answer), NULL, 0) !=
+			    (ssize_t)sizeof(answer) ||
+		    answer.index != i)
+			return err_set(err, 0, "give directory %u to the file server: it refused",
+				       i);
+	}
+	return 0;
+}
+
+static int add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags, struct err *err)
+{
+	struct vmm_request request = { .type = VMM_REQUEST_PORT_ADD, .port = port, .flags = flags };
+
+	if (fd_send(machine->vmm_fd, &request, sizeof(request), &fd, 1) < 0)
+		return err_set(err, errno, "give port %u to the vmm", port);
+	return 0;
+}
+
+/* The guest may connect as soon as it is up; a port that is not there yet would be refused. */
+static int add_ports(struct machine *machine, struct err *err)
+{
+	_cleanup_fd_ int guest_end = -1;
+	int pair[2];
+
+	if (fd_socketpair(SOCK_STREAM, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	machine->agent_fd = pair[0];
+	guest_end = pair[1];
+	if (add_port(machine, VMM_PORT_CONTROL, guest_end,
+		     VMM_PORT_READ | VMM_PORT_WRITE | VMM_PORT_SOCKET, err) < 0)
+		return -1;
+	for (int i = 0; i < 3; i++) {
+		struct stream_port *stream = &machine->stdio.stream[i];
+
+		if (stream->port &&
+		    add_port(machine, stream->port, stream->fd, stream->flags, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int machine_launch(struct machine *machine, struct err *err)
+{
+	const struct container *container = machine->container;
+
+	if (trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
+	    stdio_open(&machine->stdio, container->config, machine->options->console_socket,
+		       VMM_PORT_FIRST, err) < 0 ||
+	    make_memory(machine, err) < 0 || start_children(machine, err) < 0 ||
+	    add_ports(machine, err) < 0 || spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 ||
+	    send_trees(machine, err) < 0 || spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
+		return -1;
+	stdio_close(&machine->stdio); /* the vmm's alone now, so that ends of streams are seen */
+	return 0;
+}
+
+void machine_close(struct machine *machine)
+{
+	int *fds[] = { &machine->kvm_fd,    &machine->kernel_fd, &machine->initrd_fd,
+		       &machine->memory_fd, &machine->vmm_fd,	 &machine->fsd_fd,
+		       &machine->agent_fd };
+
+	spawn_end(&machine->vmm);
+	spawn_end(&machine->fsd);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fd_replace(fds[i], -1);
+	trees_close(&machine->trees);
+	stdio_close(&machine->stdio);
+	free(machine->cmdline);
+	machine->cmdline = NULL;
+}

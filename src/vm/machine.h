@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A machine's parts before and after its processes run: what create collects for the monitor. */
+#pragma once
+
+#include "engine/engine.h"
+#include "vm/sizing.h"
+#include "vm/spawn.h"
+#include "vm/streams.h"
+#include "vm/trees.h"
+
+struct machine {
+	const struct container *container;
+	const struct create_options *options;
+	struct machine_size size;
+	const char *kernel_path, *initrd_path;
+	char *cmdline;
+	int kvm_fd, kernel_fd, initrd_fd, memory_fd;
+	struct trees trees;
+	struct stdio stdio;
+	struct child vmm, fsd;
+	int vmm_fd; /* control sockets: the monitor's ends */
+	int fsd_fd;
+	int agent_fd; /* the other end of the guest's port VMM_PORT_CONTROL */
+};
+
+/*
+ * machine_open() - choose the size and open what a machine is made from: everything that can be
+ * found missing without starting a process. 0, or -1 with err set; machine_close() in both cases.
+ */
+int machine_open(struct machine *machine, const struct container *container,
+		 const struct create_options *options, struct err *err);
+
+/*
+ * machine_launch() - in the monitor: memory, trees and streams, then fsd and the vmm, which run
+ * the guest kernel when this returns. 0, or -1 with err set; machine_close() ends them.
+ */
+int machine_launch(struct machine *machine, struct err *err);
+
+/* machine_close() - end the processes, close everything. */
+void machine_close(struct machine *machine);

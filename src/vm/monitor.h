@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The monitor: the process that an engine sees as the container. It owns the machine, serves the
+ * control socket, and ends with the workload's status.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "vm/agent.h"
+#include "vm/machine.h"
+#include "vm/record.h"
+
+#define MONITOR_CLIENTS_MAX 32
+
+/* Where the workload cannot have ended by itself: as if it had been killed. */
+#define MONITOR_STATUS_LOST 137
+
+enum phase {
+	PHASE_BOOTING,	/* until the agent says hello */
+	PHASE_CREATING, /* the agent makes the container */
+	PHASE_CREATED,
+	PHASE_RUNNING,
+	PHASE_DRAINING, /* the workload has ended, its last output is on its way */
+	PHASE_ENDING,	/* the guest shuts down */
+	PHASE_OVER,
+};
+
+/* A connection to the control socket, from its request to the reply. */
+struct client {
+	struct monitor *monitor;
+	struct source source; /* fd -1: it has gone, or was never there */
+	bool waiting;	      /* a call to the agent is open for it */
+	uint32_t signal;      /* that it asked for */
+};
+
+struct monitor {
+	struct machine *machine;
+	const struct container *container;
+	struct loop loop;
+	struct agent *agent;
+	enum phase phase;
+	int status;	    /* to end with */
+	int ready_fd;	    /* where create waits for a struct err; -1 once it was told */
+	uint32_t undrained; /* bit N: stream N of the workload may still have output */
+	struct record record;
+	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
+	struct client clients[MONITOR_CLIENTS_MAX];
+};
+
+/*
+ * monitor_main() - the process's whole life, from the fork on. What create is to hear goes to
+ * ready_fd. Returns the exit status.
+ */
+int monitor_main(struct machine *machine, int ready_fd);
+
+/* --- monitor.c, for requests.c -- */
+
+/* monitor_fail() - the machine cannot go on: tell create, or the log, and end. */
+void monitor_fail(struct monitor *monitor, const struct err *err);
+
+/* monitor_stop() - end the machine at once, with a status. */
+void monitor_stop(struct monitor *monitor, int status);
+
+/* monitor_note() - a step, with its time, in the log of --debug. */
+void monitor_note(const char *step);
+
+/* --- requests.c: what others ask of the monitor -- */
+
+/* requests_init() - listen on the control socket, take signals. Returns 0, or -1 with err set. */
+int requests_init(struct monitor *monitor, struct err *err);
+void requests_close(struct monitor *monitor);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file "machine" in the state directory: which processes a machine is made of, written before
+ * anything else knows of them, so that what a crash leaves can be found and ended.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RECORD_PROCESSES 3 /* monitor, vmm, fsd */
+
+struct record {
+	struct {
+		pid_t pid; /* 0: none */
+		uint64_t start_time;
+	} process[RECORD_PROCESSES];
+};
+
+/* record_add() - put a process (0: the caller) into the next place. 0, or -1 with err set. */
+int record_add(struct record *record, pid_t pid, struct err *err);
+
+/* record_write() - replace the file. Returns 0, or -1 with err set. */
+int record_write(const struct record *record, int state_fd, struct err *err);
+
+/*
+ * record_kill() - SIGKILL whatever of a recorded machine is alive, and wait until it has ended.
+ * No file is no error. Returns 0; -1 with err set where a process did not end in time.
+ */
+int record_kill(int state_fd, struct err *err);
+
+void record_remove(int state_fd);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Requests to the monitor: over the control socket, and as plain signals, which engines send to the
+ * pid that they know. Both end as calls to the agent.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "vm/control.h"
+#include "vm/monitor.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#define START_TIMEOUT_MS  120000
+#define SIGNAL_TIMEOUT_MS 10000
+
+static void client_close(struct client *client)
+{
+	loop_forget(&client->monitor->loop, &client->source);
+	fd_replace(&client->source.fd, -1);
+}
+
+static void reply(struct client *client, const struct err *err)
+{
+	struct err message = { 0 };
+
+	if (err)
+		message = *err;
+	client->waiting = false;
+	if (client->source.fd >= 0)
+		(void)send(client->source.fd, &message, sizeof(message),
+			   MSG_DONTWAIT | MSG_NOSIGNAL);
+	client_close(client);
+}
+
+static void refuse(struct client *client, const char *action)
+{
+	struct err err;
+
+	err_set(&err, ERR_NOT_RUNNING, "%s", action);
+	reply(client, &err);
+}
+
+static void started(void *data, const struct err *err)
+{
+	struct client *client = data;
+	struct monitor *monitor = client->monitor;
+
+	if (!err && monitor->phase == PHASE_CREATED)
+		monitor->phase = PHASE_RUNNING;
+	if (!err)
+		monitor_note("started");
+	reply(client, err);
+}
+
+static void start(struct client *client)
+{
+	struct monitor *monitor = client->monitor;
+	struct err err;
+
+	if (monitor->phase != PHASE_CREATED) {
+		refuse(client, "the container cannot be started: it is not in the state created");
+		return;
+	}
+	if (agent_start(monitor->agent, monitor->container->id, START_TIMEOUT_MS, started, client,
+			&err) < 0)
+		reply(client, &err);
+	else
+		client->waiting = true;
+}
+
+/* A guest that does not act on SIGKILL is switched off: that is always possible. */
+static void signalled(void *data, const struct err *err)
+{
+	struct client *client = data;
+
+	if (err && client->signal == SIGKILL) {
+		log_warning("%s; the machine is switched off", err->text);
+		monitor_stop(client->monitor, 128 + SIGKILL);
+		err = NULL;
+	}
+	reply(client, err);
+}
+
+static void send_signal(struct client *client, const struct control_request *request)
+{
+	struct monitor *monitor = client->monitor;
+	struct err err;
+
+	if (monitor->phase != PHASE_CREATED && monitor->phase != PHASE_RUNNING) {
+		refuse(client, "the container is not running");
+		return;
+	}
+	if (request->signal < 1 || request->signal >= NSIG) {
+		err_set(&err, EINVAL, "send signal %u", request->signal);
+		reply(client, &err);
+		return;
+	}
+	client->signal = request->signal;
+	client->waiting = true;
+	if (agent_signal(monitor->agent, monitor->container->id, request->signal, request->all != 0,
+			 SIGNAL_TIMEOUT_MS, signalled, client, &err) < 0)
+		signalled(client, &err);
+}
+
+static int client_ready(struct source *source, uint32_t events, struct err *err)
+{
+	struct client *client = source->data;
+	struct control_request request;
+	ssize_t n = recv(source->fd, &request, sizeof(request), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n != (ssize_t)sizeof(request) || client->waiting) {
+		client_close(client); /* gone; an open call keeps its place until it is answered */
+		return 0;
+	}
+	if (request.type == CONTROL_START)
+		start(client);
+	else if (request.type == CONTROL_KILL)
+		send_signal(client, &request);
+	else
+		refuse(client, "the container's monitor does not know this request");
+	return 0;
+}
+
+static int listener_ready(struct source *source, uint32_t events, struct err *err)
+{
+	struct monitor *monitor = source->data;
+	int fd = control_accept(source->fd);
+
+	for (int i = 0; fd >= 0 && i < MONITOR_CLIENTS_MAX; i++) {
+		struct client *client = &monitor->clients[i];
+
+		if (client->source.fd >= 0 || client->waiting)
+			continue;
+		client->monitor = monitor;
+		client->source = (struct source){ .fd = fd, .ready = client_ready, .data = client };
+		return loop_watch(&monitor->loop, &client->source, EPOLLIN, err);
+	}
+	fd_replace(&fd, -1); /* too many at once: they see the end and may try again */
+	return 0;
+}
+
+static void forwarded(void *data, const struct err *err)
+{
+	if (err)
+		log_debug("%s", err->text);
+}
+
+/* An interrupted creation is undone; later the workload gets what the monitor gets. */
+static int signal_ready(struct source *source, uint32_t events, struct err *err)
+{
+	struct monitor *monitor = source->data;
+	struct signalfd_siginfo info;
+	struct err reason;
+
+	if (read(source->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	if (monitor->phase < PHASE_CREATED) {
+		if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT ||
+		    info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT) {
+			err_set(&reason, EINTR, "make the container (signal %u)", info.ssi_signo);
+			monitor_fail(monitor, &reason);
+		}
+		return 0;
+	}
+	if (monitor->phase <= PHASE_RUNNING &&
+	    agent_signal(monitor->agent, monitor->container->id, info.ssi_signo, false,
+			 SIGNAL_TIMEOUT_MS, forwarded, NULL, &reason) < 0)
+		log_debug("%s", reason.text);
+	return 0;
+}
+
+/* Those that are about the monitor itself are not the workload's. */
+static void forwarded_signals(sigset_t *set)
+{
+	static const int own[] = { SIGCHLD, SIGPIPE, SIGURG, SIGWINCH, SIGSEGV,
+				   SIGBUS,  SIGFPE,  SIGILL, SIGSYS,   SIGTRAP };
+
+	sigfillset(set);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		sigdelset(set, own[i]);
+}
+
+int requests_init(struct monitor *monitor, struct err *err)
+{
+	sigset_t set;
+
+	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
+		monitor->clients[i].source.fd = -1;
+	forwarded_signals(&set);
+	signal(SIGPIPE, SIG_IGN);
+	monitor->signals = (struct source){ .ready = signal_ready, .data = monitor };
+	monitor->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (monitor->signals.fd < 0 || sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+		return err_set(err, errno, "take signals");
+	monitor->listener = (struct source){ .ready = listener_ready, .data = monitor };
+	monitor->listener.fd = control_listen(monitor->container->state_fd, err);
+	if (monitor->listener.fd < 0)
+		return -1;
+	if (loop_watch(&monitor->loop, &monitor->signals, EPOLLIN, err) < 0)
+		return -1;
+	return loop_watch(&monitor->loop, &monitor->listener, EPOLLIN, err);
+}
+
+void requests_close(struct monitor *monitor)
+{
+	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
+		fd_replace(&monitor->clients[i].source.fd, -1);
+	fd_replace(&monitor->listener.fd, -1);
+	fd_replace(&monitor->signals.fd, -1);
+}

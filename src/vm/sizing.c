@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sizes of machines: vCPUs and memory out of limits that were written for processes. */
+#include "vm/sizing.h"
+
+#include "vmm/vmm.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define MIB	     (1ull << 20)
+#define ALIGNMENT    (2 * MIB)
+#define MEMORY_MIN   (64 * MIB) /* a kernel, the agent and a shell */
+#define HOST_THREADS 16		/* monitor, vmm and fsd beside the vCPUs */
+
+/*
+ * What the guest kernel takes: its image, slabs and the agent, and 64 bytes a page for struct page.
+ */
+static uint64_t kernel_share(uint64_t memory)
+{
+	return 40 * MIB + memory / 64;
+}
+
+static unsigned int host_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned int)CPU_COUNT(&set);
+}
+
+static const struct oci_linux_resources *resources_of(const struct oci_config *config)
+{
+	return config->linux_ ? config->linux_->resources : NULL;
+}
+
+static const struct oci_vm_hw_config *hardware_of(const struct oci_config *config)
+{
+	return config->vm ? config->vm->hw_config : NULL;
+}
+
+static uint64_t quota_cpus(const struct oci_cpu *cpu)
+{
+	uint64_t period = cpu->has_period && cpu->period ? cpu->period : 100000;
+
+	return ((uint64_t)cpu->quota + period - 1) / period;
+}
+
+static int choose_vcpus(const struct oci_config *config, const struct moat_settings *settings,
+			unsigned int *vcpus, struct err *err)
+{
+	const struct oci_linux_resources *resources = resources_of(config);
+	const struct oci_vm_hw_config *hardware = hardware_of(config);
+	uint64_t wanted = settings->vcpus;
+	unsigned int most = host_cpus();
+
+	if (hardware && hardware->has_vcpus) {
+		if (hardware->vcpus > VMM_VCPUS_MAX)
+			return err_set(err, 0, "vm.hwConfig.vcpus is %u: at most %d are possible",
+				       hardware->vcpus, VMM_VCPUS_MAX);
+		*vcpus = hardware->vcpus; /* asked for by number: also more than the host has */
+		return 0;
+	}
+	if (resources && resources->cpu && resources->cpu->has_quota && resources->cpu->quota > 0)
+		wanted = quota_cpus(resources->cpu);
+	if (most > VMM_VCPUS_MAX)
+		most = VMM_VCPUS_MAX;
+	*vcpus = wanted > most ? most : wanted < 1 ? 1 : (unsigned int)wanted;
+	return 0;
+}
+
+int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
+		  struct machine_size *size, struct err *err)
+{
+	const struct oci_linux_resources *resources = resources_of(config);
+	const struct oci_vm_hw_config *hardware = hardware_of(config);
+	const struct oci_memory *memory = resources ? resources->memory : NULL;
+	const char *origin = "the operator's file: memory";
+	uint64_t bytes = settings->memory;
+
+	if (hardware && hardware->has_memory) {
+		origin = "vm.hwConfig.memory";
+		bytes = hardware->memory;
+	} else if (memory && memory->has_limit && memory->limit > 0) {
+		origin = "linux.resources.memory.limit";
+		bytes = (uint64_t)memory->limit + kernel_share((uint64_t)memory->limit);
+		if (bytes < MEMORY_MIN)
+			bytes = MEMORY_MIN; /* the guest's own cgroup keeps the limit */
+	}
+	if (bytes < MEMORY_MIN)
+		return err_set(err, 0, "%s asks for %llu bytes: a machine needs at least %llu MiB",
+			       origin, (unsigned long long)bytes,
+			       (unsigned long long)(MEMORY_MIN / MIB));
+	if (bytes > UINT64_MAX / 4)
+		return err_set(err, 0, "%s asks for %llu bytes: too much", origin,
+			       (unsigned long long)bytes);
+	size->memory = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return choose_vcpus(config, settings, &size->vcpus, err);
+}
+
+static void grow(int64_t *limit, bool has_limit, uint64_t by)
+{
+	if (has_limit && *limit > 0 && *limit < INT64_MAX - (int64_t)by)
+		*limit += (int64_t)by;
+}
+
+void sizing_host(const struct oci_config *config, const struct moat_settings *settings,
+		 const struct machine_size *size, struct host_resources *host)
+{
+	const struct oci_linux_resources *resources = resources_of(config);
+
+	memset(host, 0, sizeof(*host));
+	if (!resources)
+		return;
+	host->resources = *resources;
+	host->resources.devices = NULL;
+	host->resources.n_devices = 0;
+	if (resources->memory) {
+		int64_t limit = resources->memory->has_limit ? resources->memory->limit : 0;
+		uint64_t extra = settings->overhead;
+
+		/* what RAM has beyond the workload's limit */
+		if (limit > 0 && size->memory > (uint64_t)limit)
+			extra += size->memory - (uint64_t)limit;
+		host->memory = *resources->memory;
+		grow(&host->memory.limit, host->memory.has_limit, extra);
+		grow(&host->memory.reservation, host->memory.has_reservation, extra);
+		grow(&host->memory.swap, host->memory.has_swap, extra);
+		host->memory.has_kernel = host->memory.has_kernel_tcp = false;
+		host->resources.memory = &host->memory;
+	}
+	if (resources->pids) {
+		/* The workload's processes are the guest's; its cgroup there counts them. */
+		host->pids = *resources->pids;
+		if (host->pids.has_limit && host->pids.limit > 0)
+			host->pids.limit = (int64_t)size->vcpus + HOST_THREADS;
+		host->resources.pids = &host->pids;
+	}
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How large a machine is, and what its host cgroup must let through. */
+#pragma once
+
+#include "base/err.h"
+#include "oci/config.h"
+#include "oci/settings.h"
+
+#include <stdint.h>
+
+struct machine_size {
+	uint64_t memory; /* bytes of guest RAM, a multiple of 2 MiB */
+	unsigned int vcpus;
+};
+
+/*
+ * sizing_choose() - from vm.hwConfig, else from linux.resources, else the operator's defaults.
+ *
+ * The memory limit is the workload's, so RAM is that and what the guest kernel needs. A CPU quota
+ * is rounded up to whole vCPUs; no machine gets more than the host has.
+ * Returns 0, or -1 with err set.
+ */
+int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
+		  struct machine_size *size, struct err *err);
+
+/* The resources of the host's cgroup: the config's with room for what is not the workload. */
+struct host_resources {
+	struct oci_linux_resources resources; /* borrows from the config */
+	struct oci_memory memory;
+	struct oci_pids pids;
+};
+
+/*
+ * sizing_host() - what the cgroup of monitor, vmm and fsd is made with: the memory limits grow by
+ * the guest kernel's share and settings->overhead, the pids limit counts host threads. Device rules
+ * are left out: the machine's processes open none.
+ */
+void sizing_host(const struct oci_config *config, const struct moat_settings *settings,
+		 const struct machine_size *size, struct host_resources *host);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Processes of a machine. */
+#include "vm/spawn.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/proc.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* fork(2) into a new pid namespace; the caller's later children are in its own again. */
+static pid_t fork_apart(struct err *err)
+{
+	_cleanup_fd_ int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	pid_t pid;
+
+	if (own < 0)
+		return err_set(err, errno, "open /proc/self/ns/pid");
+	if (unshare(CLONE_NEWPID) < 0)
+		return err_set(err, errno, "make a pid namespace");
+	pid = fork();
+	if (pid < 0)
+		err_set(err, errno, "fork");
+	if (pid == 0)
+		return 0;
+	if (setns(own, CLONE_NEWPID) < 0)
+		err_set(err, errno, "return to the own pid namespace");
+	else
+		return pid;
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return -1;
+}
+
+/* In the child: nothing of the monitor's but what it was given. */
+static int strip(enum role role, const int *keep, size_t count, int ready_fd, struct err *err)
+{
+	int fds[32] = { ready_fd, log_fd() };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char name[16];
+	sigset_t none;
+
+	snprintf(name, sizeof(name), "moat-%s", role_names[role]);
+	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* once more in the jail */
+	if (count > sizeof(fds) / sizeof(fds[0]) - 2)
+		return err_set(err, EINVAL, "keep %zu descriptors", count);
+	memcpy(fds + 2, keep, count * sizeof(*keep));
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+	    (log_fd() >= 0 && dup2(null, 2) < 0))
+		return err_set(err, errno, "open /dev/null");
+	if (fd_close_except(3, fds, count + 2) < 0)
+		return err_set(err, errno, "close the monitor's descriptors");
+	sigemptyset(&none);
+	signal(SIGPIPE, SIG_IGN);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	return 0;
+}
+
+int spawn(struct child *child, enum role role, const int *keep, size_t count,
+	  int (*body)(void *data, int ready_fd), void *data, struct err *err)
+{
+	struct err reason;
+	int pair[2];
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_set(err, errno, "make a pipe");
+	pid = fork_apart(err);
+	if (pid == 0) {
+		if (strip(role, keep, count, pair[1], &reason) == 0)
+			_exit(body(data, pair[1]));
+		spawn_ready(pair[1], &reason);
+		_exit(1);
+	}
+	close(pair[1]);
+	child->ready_fd = pair[0];
+	if (pid < 0)
+		return err_wrap(err, "start the %s", role_names[role]);
+	child->pid = pid;
+	child->pidfd = proc_pidfd(pid);
+	if (child->pidfd < 0)
+		return err_set(err, errno, "open a pidfd of the %s", role_names[role]);
+	return 0;
+}
+
+void spawn_ready(int ready_fd, const struct err *err)
+{
+	struct err report = { 0 };
+
+	if (err)
+		report = *err;
+	(void)fd_write_full(ready_fd, &report, sizeof(report));
+	close(ready_fd);
+}
+
+int spawn_wait_ready(struct child *child, enum role role, struct err *err)
+{
+	struct err report;
+	ssize_t n = fd_read_full(child->ready_fd, &report, sizeof(report));
+
+	fd_replace(&child->ready_fd, -1);
+	if (n == (ssize_t)sizeof(report) && !report.text[0])
+		return 0;
+	if (n == (ssize_t)sizeof(report)) {
+		*err = report;
+		err->text[sizeof(err->text) - 1] = '\0';
+		return -1;
+	}
+	return err_set(err, 0, "start the %s: it ended while it was set up", role_names[role]);
+}
+
+int spawn_end(struct child *child)
+{
+	int status = -1;
+
+	fd_replace(&child->ready_fd, -1);
+	if (child->pid) {
+		kill(child->pid, SIGKILL); /* not reaped yet, so the pid is still its own */
+		while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+			;
+		child->pid = 0;
+	}
+	fd_replace(&child->pidfd, -1);
+	return status;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Detached mounts (open_tree(2), mount_setattr(2)). noexec concerns only the host: what the guest
+ * may execute is the guest kernel's affair.
+ */
+#include "vm/trees.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "fs/fsd.h"
+#include "oci/config.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+static int open_detached(const char *path, bool recursive, bool read_only, struct err *err)
+{
+	unsigned int depth = recursive ? AT_RECURSIVE : 0;
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+		.propagation = MS_PRIVATE, /* mounts made later do not follow it into the guest */
+	};
+	_cleanup_fd_ int fd =
+		open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | depth);
+
+	if (fd < 0 && errno == EPERM)
+		return err_hint(err_set(err, errno, "take a detached mount of %s", path) < 0 ? err
+											     : NULL,
+				"level vm needs CAP_SYS_ADMIN for it: run as root");
+	if (fd < 0)
+		return err_set(err, errno, "open %s", path);
+	if (read_only)
+		attr.attr_set |= MOUNT_ATTR_RDONLY;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | depth, &attr, sizeof(attr)) < 0)
+		return err_set(err, errno, "make a detached mount of %s nodev, nosuid and noexec",
+			       path);
+	return fd_steal(&fd);
+}
+
+/* Opens one source and puts it into the list. */
+static int add(struct trees *trees, const char *bundle, const char *source, bool recursive,
+	       bool read_only, uint32_t mount, struct err *err)
+{
+	_cleanup_free_ char *path =
+		*source == '/' ? xstrdup(source) : xasprintf("%s/%s", bundle, source);
+	struct tree *tree = &trees->tree[trees->count];
+	_cleanup_fd_ int fd = -1;
+	struct stat st;
+
+	fd = open_detached(path, recursive, read_only, err);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0)
+		return err_set(err, errno, "stat %s", path);
+	if (!S_ISDIR(st.st_mode) && (trees->count == 0 || !S_ISREG(st.st_mode)))
+		return err_set(err, trees->count == 0 ? ENOTDIR : 0,
+			       trees->count == 0 ? "use %s as the root file system"
+						 : "share %s with a microVM: only directories and "
+						   "regular files can be",
+			       path);
+	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode),
+			       .read_only = read_only,
+			       .mount = mount,
+			       .fd = fd_steal(&fd) };
+	trees->count++;
+	return 0;
+}
+
+/* Whether a mount is a bind mount, as mount(8) and the specification tell it by its options. */
+static bool is_bind(const struct oci_mount *mount, bool *recursive, bool *read_only)
+{
+	bool bind = mount->type && str_eq(mount->type, "bind");
+
+	*recursive = bind;
+	*read_only = false;
+	for (size_t i = 0; i < mount->n_options; i++) {
+		const char *option = mount->options[i];
+
+		if (str_eq(option, "bind") || str_eq(option, "rbind")) {
+			bind = true;
+			*recursive = str_eq(option, "rbind");
+		} else if (str_eq(option, "ro") || str_eq(option, "rw")) {
+			*read_only = str_eq(option, "ro");
+		}
+	}
+	return bind;
+}
+
+static int add_mount(struct trees *trees, const struct oci_config *config, size_t index,
+		     const char *bundle, struct err *err)
+{
+	const struct oci_mount *mount = &config->mounts[index];
+	bool recursive, read_only;
+
+	if (!is_bind(mount, &recursive, &read_only))
+		return 0;
+	if (!mount->source)
+		return err_set(err, 0, "mounts[%zu]: a bind mount needs a source", index);
+	if (trees->count == FSD_TREES_MAX)
+		return err_set(err, 0, "mounts[%zu]: more than %u bind mounts", index,
+			       FSD_TREES_MAX - 1);
+	if (add(trees, bundle, mount->source, recursive, read_only, (uint32_t)index, err) < 0)
+		return err_wrap(err, "mount %s", mount->destination);
+	return 0;
+}
+
+int trees_open(struct trees *trees, const struct oci_config *config, const char *bundle,
+	       struct err *err)
+{
+	trees->count = 0;
+	trees->tree = xcalloc(config->n_mounts + 1, sizeof(*trees->tree));
+	if (add(trees, bundle, config->root->path, true, config->root->readonly, 0, err) < 0)
+		return err_wrap(err, "root.path");
+	for (size_t i = 0; i < config->n_mounts; i++)
+		if (add_mount(trees, config, i, bundle, err) < 0)
+			return -1;
+	return 0;
+}
+
+void trees_close(struct trees *trees)
+{
+	for (size_t i = 0; i < trees->count; i++)
+		fd_replace(&trees->tree[i].fd, -1);
+	free(trees->tree);
+	trees->tree = NULL;
+	trees->count = 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The root file system and the sources of bind mounts, as detached mounts for fsd: no host mount is
+ * made for them, so none can leak.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct oci_config;
+
+struct tree {
+	int fd;	   /* O_PATH */
+	bool file; /* a single file */
+	bool read_only;
+	uint32_t mount; /* index in the config's mounts; of no meaning for the root */
+};
+
+/* tree[0] is the root; an index here is the entry's name in fsd's top directory. */
+struct trees {
+	struct tree *tree;
+	size_t count;
+};
+
+/*
+ * trees_open() - open the root and every bind mount's source.
+ * @bundle: where relative paths start.
+ *
+ * On the host's side they are nodev, nosuid and noexec, private, and read-only where the config
+ * says so. Returns 0, or -1 with err set; release with trees_close() in both cases.
+ */
+int trees_open(struct trees *trees, const struct oci_config *config, const char *bundle,
+	       struct err *err);
+void trees_close(struct trees *trees);
