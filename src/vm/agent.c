@@ -22,6 +22,7 @@ struct agent {
 /* One open call. */
 struct call {
 	const char *what; /* for messages: "start the container in the guest" */
+	int not_found;	  /* enum err_special that TTRPC_NOT_FOUND means here */
 	void *data;
 	agent_done_fn done;
 	agent_ended_fn ended;
@@ -55,6 +56,15 @@ static void failure(const struct call *call, uint32_t code, const char *text, st
 	case TTRPC_DEADLINE_EXCEEDED:
 		err_set(err, code == TTRPC_DEADLINE_EXCEEDED ? ETIMEDOUT : ECONNRESET,
 			"%s: the guest does not answer", call->what);
+		break;
+	case TTRPC_NOT_FOUND:
+		err_set(err, call->not_found, "%s", text);
+		break;
+	case TTRPC_PERMISSION_DENIED:
+		err_set(err, ERR_PROGRAM_DENIED, "%s", text);
+		break;
+	case TTRPC_FAILED_PRECONDITION:
+		err_set(err, ERR_NOT_RUNNING, "%s", text);
 		break;
 	default:
 		err_set(err, 0, "%s", text[0] ? text : "the guest gave no reason");
@@ -175,6 +185,7 @@ int agent_create(struct agent *agent, const char *id, const struct oci_config *c
 	return call_agent(agent, "CreateContainer", &request.base,
 			  &moat__agent__create_container_response__descriptor, timeout_ms, answered,
 			  (struct call){ .what = "make the container in the guest",
+					 .not_found = ERR_PROGRAM_NOT_FOUND,
 					 .data = agent->data,
 					 .done = done },
 			  err);
@@ -189,6 +200,7 @@ int agent_start(struct agent *agent, const char *id, uint64_t timeout_ms, agent_
 	return call_agent(agent, "StartContainer", &request.base, &moat__agent__empty__descriptor,
 			  timeout_ms, answered,
 			  (struct call){ .what = "start the container in the guest",
+					 .not_found = ERR_PROGRAM_NOT_FOUND,
 					 .data = data,
 					 .done = done },
 			  err);
@@ -218,6 +230,7 @@ int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
 	return call_agent(agent, "Signal", &request.base, &moat__agent__empty__descriptor,
 			  timeout_ms, answered,
 			  (struct call){ .what = "send a signal to the workload",
+					 .not_found = ERR_NOT_RUNNING,
 					 .data = data,
 					 .done = done },
 			  err);

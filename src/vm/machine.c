@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "fs/fsd.h"
+#include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
 
 #include <fcntl.h>
@@ -32,19 +33,15 @@
 	(CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(CHOWN) | CAP(FSETID) | CAP(SETFCAP) | CAP(SETUID) | \
 	 CAP(SETGID))
 
+/* A KVM that needs no hardware is asked whether it can boot a kernel: it would take seconds to
+ * fail. */
 static int open_kvm(struct err *err)
 {
-	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	_cleanup_fd_ int fd = kvm_open(err);
 
-	if (fd >= 0)
-		return fd;
-	err_set(err, errno, "open /dev/kvm");
-	if (errno == EACCES || errno == EPERM)
-		err_hint(err, "join the group kvm, or run as root");
-	else
-		err_hint(err, "load kvm_intel or kvm_amd and turn virtualization on in the "
-			      "firmware, or use --isolation=sandbox");
-	return -1;
+	if (fd >= 0 && kvm_is_emulated() && kvm_probe(fd, err) < 0)
+		return -1;
+	return fd_steal(&fd);
 }
 
 static int open_image(const char *path, const char *what, const char *hint, struct err *err)

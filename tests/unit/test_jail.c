@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The jail from inside: children enter it and try what a role that was taken over would try. Needs
+ * root; says so and is skipped where it is not.
+ */
+#include "base/fd.h"
+#include "base/proc.h"
+#include "vm/spawn.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/kvm.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define UID (JAIL_UID_BASE + 7)
+
+/*
+ * run() returns 0 where what it looked for is so. How the child ended: an exit status, or 256 and
+ * the signal.
+ */
+static int run_in_jail(enum role role, bool filtered, int (*run)(void))
+{
+	struct jail jail = { .role = role,
+			     .uid = UID,
+			     .capabilities = role == ROLE_FSD ? 1u << CAP_DAC_OVERRIDE : 0 };
+	struct err err;
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (jail_enter(&jail, &err) < 0 || (filtered && filter_load(role, &err) < 0)) {
+			dprintf(2, "%s\n", err.text);
+			_exit(99);
+		}
+		syscall(SYS_exit_group, run());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int see_nothing(void)
+{
+	static const char *const paths[] = { "/proc", "/etc",	"/dev/null",
+					     "/bin",  "../etc", "/../etc" };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (stat(paths[i], &st) == 0)
+			return 1;
+	/* Nothing can be made either, not even by root. */
+	if (open("/x", O_CREAT | O_WRONLY, 0600) >= 0 || mkdir("/x", 0700) == 0)
+		return 2;
+	return 0;
+}
+
+static int have_nothing(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &header, caps) < 0)
+		return 1;
+	for (int i = 0; i < 2; i++)
+		if (caps[i].effective || caps[i].permitted || caps[i].inheritable)
+			return 2;
+	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0 ||
+	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		return 3;
+	if (prctl(PR_GET_DUMPABLE) != 0)
+		return 4;
+	if (getuid() != UID || getgid() != UID || getgroups(0, NULL) != 0)
+		return 5;
+	if (setuid(0) == 0 || unshare(CLONE_NEWNET) == 0)
+		return 6;
+	return 0;
+}
+
+static int keep_one(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &header, caps) < 0)
+		return 1;
+	return caps[0].effective != 1u << CAP_DAC_OVERRIDE ||
+	       caps[0].permitted != 1u << CAP_DAC_OVERRIDE || caps[1].permitted ||
+	       prctl(PR_CAPBSET_READ, CAP_CHOWN) != 0;
+}
+
+static int see_no_network(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_name = "lo" };
+
+	/* A network namespace of its own: not even its loopback is up. */
+	return fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0 || (request.ifr_flags & IFF_UP);
+}
+
+static void test_empty_root(void **state)
+{
+	assert_int_equal(run_in_jail(ROLE_VMM, false, see_nothing), 0);
+	assert_int_equal(run_in_jail(ROLE_FSD, false, see_nothing), 0);
+}
+
+static void test_no_privileges(void **state)
+{
+	assert_int_equal(run_in_jail(ROLE_VMM, false, have_nothing), 0);
+}
+
+static void test_fsd_keeps_what_it_needs(void **state)
+{
+	assert_int_equal(run_in_jail(ROLE_FSD, false, keep_one), 0);
+}
+
+static void test_own_network(void **state)
+{
+	assert_int_equal(run_in_jail(ROLE_VMM, false, see_no_network), 0);
+}
+
+static int try_open(void)
+{
+	return (int)syscall(SYS_open, "/etc/passwd", O_RDONLY);
+}
+
+static int try_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+static int try_fork(void)
+{
+	return (int)syscall(SYS_fork);
+}
+
+static int try_clone_process(void)
+{
+	return (int)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static int try_clone_namespace(void)
+{
+	return (int)syscall(SYS_clone,
+			    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+				    CLONE_NEWUSER,
+			    0, 0, 0, 0);
+}
+
+static int try_exec(void)
+{
+	char *const args[] = { "sh", NULL };
+
+	return execve("/bin/sh", args, NULL);
+}
+
+static int try_ptrace(void)
+{
+	return (int)ptrace(PTRACE_ATTACH, getppid(), 0, 0);
+}
+
+static int try_read_memory(void)
+{
+	return (int)syscall(SYS_process_vm_readv, 1, NULL, 0, NULL, 0, 0);
+}
+
+static int try_executable_memory(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0) == MAP_FAILED;
+}
+
+static int try_kill_others(void)
+{
+	return (int)syscall(SYS_tgkill, 1, 1, 0);
+}
+
+static int try_other_ioctl(void)
+{
+	return ioctl(0, KVM_CREATE_VM, 0);
+}
+
+static void test_filters_end_the_process(void **state)
+{
+	static int (*const attempts[])(void) = {
+		try_open,	 try_socket,	      try_fork,	       try_clone_process,
+		try_exec,	 try_ptrace,	      try_read_memory, try_executable_memory,
+		try_kill_others, try_clone_namespace, try_other_ioctl,
+	};
+
+	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
+		assert_int_equal(run_in_jail(ROLE_VMM, true, attempts[i]), 256 + SIGSYS);
+		assert_int_equal(run_in_jail(ROLE_FSD, true, attempts[i]), 256 + SIGSYS);
+	}
+}
+
+static int count_calls(enum role role)
+{
+	const struct filter_line *line;
+	int count = 0;
+
+	for (size_t i = 0; (line = filter_line(role, i)); i++) {
+		bool seen = false;
+
+		assert_true(strlen(line->why) > 3);
+		for (size_t j = 0; j < i; j++)
+			seen = seen || filter_line(role, j)->call == line->call;
+		count += !seen;
+	}
+	return count;
+}
+
+static void test_ceilings(void **state)
+{
+	assert_in_range(count_calls(ROLE_VMM), 1, 30);
+	assert_in_range(count_calls(ROLE_FSD), 1, 40);
+}
+
+static int report_and_wait(void *data, int ready_fd)
+{
+	const char *text = data;
+	struct err err = { 0 };
+
+	if (*text)
+		snprintf(err.text, sizeof(err.text), "%s", text);
+	spawn_ready(ready_fd, *text ? &err : NULL);
+	if (*text)
+		return 3;
+	for (;;)
+		pause();
+}
+
+static int look_around(void *data, int ready_fd)
+{
+	/* its own pid namespace; no descriptor but the three, the pipe and the one given */
+	bool good = getpid() == 1 && fcntl(*(int *)data, F_GETFD) >= 0;
+	int open_fds = 0;
+
+	for (int fd = 0; fd < 200; fd++)
+		open_fds += fcntl(fd, F_GETFD) >= 0;
+	spawn_ready(ready_fd, NULL);
+	return good && open_fds == 5 ? 0 : 10 + open_fds;
+}
+
+static void test_spawn(void **state)
+{
+	struct child child = { .pidfd = -1, .ready_fd = -1 };
+	_cleanup_fd_ int given = dup(2), other = dup(2);
+	struct err err = { 0 };
+	int status;
+
+	assert_int_equal(spawn(&child, ROLE_FSD, &given, 1, look_around, &given, &err), 0);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_FSD, &err), 0);
+	assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
+	child.pid = 0;
+	spawn_end(&child);
+	assert_int_equal(status, 0);
+	assert_true(other >= 0);
+
+	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "no luck", &err), 0);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), -1);
+	assert_string_equal(err.text, "no luck");
+	spawn_end(&child);
+
+	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "", &err), 0);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), 0);
+	status = spawn_end(&child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	/* The next child of ours is in our own pid namespace again. */
+	if (fork() == 0)
+		_exit(getpid() == 1);
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty_root),
+		cmocka_unit_test(test_no_privileges),
+		cmocka_unit_test(test_fsd_keeps_what_it_needs),
+		cmocka_unit_test(test_own_network),
+		cmocka_unit_test(test_filters_end_the_process),
+		cmocka_unit_test(test_ceilings),
+		cmocka_unit_test(test_spawn),
+	};
+
+	if (geteuid() != 0) {
+		dprintf(1, "skipped: only root can enter the jail\n");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

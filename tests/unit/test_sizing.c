@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sizes of machines and of their host cgroups. */
+#include "vm/sizing.h"
+
+#include "vmm/vmm.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB (1ull << 20)
+
+struct fixture {
+	struct oci_config config;
+	struct oci_linux linux_;
+	struct oci_linux_resources resources;
+	struct oci_memory memory;
+	struct oci_cpu cpu;
+	struct oci_pids pids;
+	struct oci_vm vm;
+	struct oci_vm_hw_config hardware;
+	struct moat_settings settings;
+	struct machine_size size;
+	struct err err;
+};
+
+static struct fixture f;
+
+static int setup(void **state)
+{
+	memset(&f, 0, sizeof(f));
+	f.settings.vcpus = 1;
+	f.settings.memory = 512 * MIB;
+	f.settings.overhead = 32 * MIB;
+	f.config.linux_ = &f.linux_;
+	f.linux_.resources = &f.resources;
+	return 0;
+}
+
+static unsigned int host_cpus(void)
+{
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	return (unsigned int)CPU_COUNT(&set);
+}
+
+static void choose(void)
+{
+	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), 0);
+	assert_int_equal(f.size.memory % (2 * MIB), 0);
+}
+
+static void test_defaults(void **state)
+{
+	f.config.linux_ = NULL;
+	choose();
+	assert_int_equal(f.size.memory, 512 * MIB);
+	assert_int_equal(f.size.vcpus, 1);
+}
+
+static void test_limit_is_the_workloads(void **state)
+{
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = true;
+	f.memory.limit = (int64_t)(256 * MIB);
+	choose();
+	assert_true(f.size.memory >= 256 * MIB + 32 * MIB);
+	assert_true(f.size.memory <= 256 * MIB + 64 * MIB);
+	f.memory.limit = 4 * (int64_t)MIB; /* the guest's own cgroup keeps it */
+	choose();
+	assert_int_equal(f.size.memory, 64 * MIB);
+	f.memory.limit = -1;
+	choose();
+	assert_int_equal(f.size.memory, 512 * MIB);
+	f.memory.limit = INT64_MAX;
+	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), -1);
+	assert_non_null(strstr(f.err.text, "linux.resources.memory.limit"));
+}
+
+static void test_quota_is_rounded_up(void **state)
+{
+	f.resources.cpu = &f.cpu;
+	f.cpu.has_quota = true;
+	f.cpu.quota = 10000;
+	choose();
+	assert_int_equal(f.size.vcpus, 1);
+	f.cpu.quota = 150000; /* with the default period: one and a half */
+	choose();
+	assert_int_equal(f.size.vcpus, host_cpus() < 2 ? 1 : 2);
+	f.cpu.quota = 100000000;
+	choose();
+	assert_int_equal(f.size.vcpus, host_cpus() < VMM_VCPUS_MAX ? host_cpus() : VMM_VCPUS_MAX);
+	f.cpu.quota = -1;
+	choose();
+	assert_int_equal(f.size.vcpus, 1);
+	f.cpu.quota = 100000;
+	f.cpu.has_period = true;
+	f.cpu.period = 0; /* as good as absent */
+	choose();
+	assert_int_equal(f.size.vcpus, 1);
+}
+
+static void test_hardware_comes_first(void **state)
+{
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = true;
+	f.memory.limit = (int64_t)(256 * MIB);
+	f.config.vm = &f.vm;
+	f.vm.hw_config = &f.hardware;
+	f.hardware.has_vcpus = f.hardware.has_memory = true;
+	f.hardware.vcpus = 3;
+	f.hardware.memory = 128 * MIB + 1;
+	choose();
+	assert_int_equal(f.size.vcpus, 3);
+	assert_int_equal(f.size.memory, 130 * MIB);
+	f.hardware.vcpus = VMM_VCPUS_MAX + 1;
+	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), -1);
+	f.hardware.vcpus = 1;
+	f.hardware.memory = 16 * MIB;
+	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), -1);
+	assert_non_null(strstr(f.err.text, "vm.hwConfig.memory"));
+}
+
+static void test_host_cgroup_has_room(void **state)
+{
+	struct oci_device_rule rule = { 0 };
+	struct host_resources host;
+
+	f.resources.devices = &rule;
+	f.resources.n_devices = 1;
+	f.resources.memory = &f.memory;
+	f.resources.pids = &f.pids;
+	f.memory.has_limit = f.memory.has_swap = f.pids.has_limit = true;
+	f.memory.limit = (int64_t)(256 * MIB);
+	f.memory.swap = -1;
+	f.pids.limit = 2; /* of the workload: the machine's threads are more */
+	choose();
+	sizing_host(&f.config, &f.settings, &f.size, &host);
+	assert_int_equal(host.resources.memory->limit, f.size.memory + 32 * MIB);
+	assert_int_equal(host.resources.memory->swap, -1);
+	assert_true(host.resources.pids->limit > 4);
+	assert_int_equal(host.resources.n_devices, 0);
+	/* The config itself is as it was. */
+	assert_int_equal(f.memory.limit, 256 * MIB);
+	assert_int_equal(f.pids.limit, 2);
+	f.config.linux_ = NULL;
+	sizing_host(&f.config, &f.settings, &f.size, &host);
+	assert_null(host.resources.memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+		TEST(test_defaults),
+		TEST(test_limit_is_the_workloads),
+		TEST(test_quota_is_rounded_up),
+		TEST(test_hardware_comes_first),
+		TEST(test_host_cgroup_has_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
