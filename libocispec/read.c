@@ -1,226 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A JSON tree into a struct, as a schema says. The way to a value is kept as a list on the C
- * stack and becomes text only for an error.
- */
-#include "schema.h"
+/* A JSON tree into a struct, as a schema says: objects, arrays, maps, what is missing. */
+#include "read.h"
 
-#include "base/json.h"
 #include "base/str.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-/* How many characters of a value or a name a message shows. */
-#define SHOWN 64
-
-struct place {
-	const struct place *up;
-	const char *name; /* a member's; NULL: an element */
-	size_t index;
-	bool key; /* the name is data, not a property: shown in ["..."] */
-};
-
-struct reader {
-	const char *document;
-	struct err *err;
-};
 
 static int read_object(struct reader *reader, const struct place *place,
 		       const struct schema *schema, const struct json *json, void *object);
-
-/* "process.rlimits[2].soft", cut where it would not fit. */
-static void print_place(const struct place *place, char *out, size_t room)
-{
-	char shown[SHOWN];
-	size_t used;
-
-	if (!place) {
-		out[0] = '\0';
-		return;
-	}
-	print_place(place->up, out, room);
-	used = strlen(out);
-	if (place->name)
-		str_escape(place->name, strlen(place->name), shown, sizeof(shown));
-	if (!place->name)
-		snprintf(out + used, room - used, "[%zu]", place->index);
-	else if (place->key)
-		snprintf(out + used, room - used, "[\"%s\"]", shown);
-	else
-		snprintf(out + used, room - used, "%s%s", used ? "." : "", shown);
-}
-
-static int fail(struct reader *reader, const struct place *place, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int fail(struct reader *reader, const struct place *place, const char *fmt, ...)
-{
-	char where[512], what[640];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(what, sizeof(what), fmt, ap);
-	va_end(ap);
-	print_place(place, where, sizeof(where));
-	err_set(reader->err, 0, "%s: %s%s%s", reader->document, where, where[0] ? ": " : "", what);
-	if (reader->err)
-		reader->err->code = EINVAL;
-	return -1;
-}
-
-static int mismatch(struct reader *reader, const struct place *place, const char *expected,
-		    const struct json *json)
-{
-	return fail(reader, place, "expected %s, found %s", expected, json_kind_name(json->kind));
-}
-
-static int check_value(struct reader *reader, const struct place *place, const char *const *allowed,
-		       const char *value)
-{
-	char list[480] = "", shown[SHOWN];
-	size_t used = 0;
-
-	for (size_t i = 0; allowed[i]; i++)
-		if (str_eq(allowed[i], value))
-			return 0;
-	for (size_t i = 0; allowed[i] && used < sizeof(list); i++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
-					 allowed[i]);
-	return fail(reader, place, "unknown value \"%s\", expected one of: %s",
-		    str_escape(value, strlen(value), shown, sizeof(shown)), list);
-}
-
-static int read_string(struct reader *reader, const struct place *place,
-		       const struct schema_field *field, const struct json *json, char **value)
-{
-	char shown[SHOWN];
-
-	if (json->kind != JSON_STRING)
-		return mismatch(reader, place, "a string", json);
-	if ((field->flags & SCHEMA_NONEMPTY) && field->shape == SCHEMA_ONE && !json->text[0])
-		return fail(reader, place, "expected a string that is not empty");
-	if ((field->flags & SCHEMA_ABSOLUTE) && json->text[0] != '/')
-		return fail(reader, place, "expected an absolute path, found \"%s\"",
-			    str_escape(json->text, strlen(json->text), shown, sizeof(shown)));
-	if (field->values && check_value(reader, place, field->values, json->text) < 0)
-		return -1;
-	*value = xstrdup(json->text);
-	return 0;
-}
-
-static int out_of_range(struct reader *reader, const struct place *place,
-			const struct schema_field *field, const char *number)
-{
-	char shown[SHOWN];
-
-	return fail(reader, place, "%s is out of range (%" PRId64 " to %" PRIu64 ")",
-		    str_escape(number, strlen(number), shown, sizeof(shown)), field->min,
-		    field->max);
-}
-
-static int read_signed(struct reader *reader, const struct place *place,
-		       const struct schema_field *field, const struct json *json, int64_t *value)
-{
-	int r;
-
-	if (json->kind != JSON_NUMBER)
-		return mismatch(reader, place, "an integer", json);
-	r = json_to_i64(json, value);
-	if (r < 0 && errno == EINVAL)
-		return fail(reader, place, "expected an integer, found %.*s", SHOWN, json->text);
-	if (r < 0 || *value < field->min || (*value > 0 && (uint64_t)*value > field->max))
-		return out_of_range(reader, place, field, json->text);
-	return 0;
-}
-
-static int read_unsigned(struct reader *reader, const struct place *place,
-			 const struct schema_field *field, const struct json *json, uint64_t *value)
-{
-	int r;
-
-	if (json->kind != JSON_NUMBER)
-		return mismatch(reader, place, "an unsigned integer", json);
-	r = json_to_u64(json, value);
-	if (r < 0 && errno == EINVAL)
-		return fail(reader, place, "expected an unsigned integer, found %.*s", SHOWN,
-			    json->text);
-	if (r < 0 || *value < (uint64_t)field->min || *value > field->max)
-		return out_of_range(reader, place, field, json->text);
-	return 0;
-}
-
-/* 1048576, or "1024K", "1M": suffixes are powers of 1024. */
-static int read_size(struct reader *reader, const struct place *place,
-		     const struct schema_field *field, const struct json *json, uint64_t *value)
-{
-	static const char suffixes[] = "KMGT";
-	char digits[24];
-	size_t length;
-	unsigned shift = 0;
-	const char *suffix;
-
-	if (json->kind != JSON_STRING)
-		return read_unsigned(reader, place, field, json, value);
-	length = strspn(json->text, "0123456789");
-	suffix = json->text + length;
-	if (*suffix) {
-		const char *at = strchr(suffixes, *suffix);
-
-		shift = at ? 10 * (unsigned)(at - suffixes + 1) : 0;
-		if (!at || suffix[1])
-			length = 0;
-	}
-	if (length == 0 || length >= sizeof(digits))
-		return fail(reader, place, "expected a size, such as 1048576 or \"512M\"");
-	memcpy(digits, json->text, length);
-	digits[length] = '\0';
-	if (str_to_u64(digits, UINT64_MAX >> shift, value) < 0)
-		return out_of_range(reader, place, field, json->text);
-	*value <<= shift;
-	if (*value < (uint64_t)field->min || *value > field->max)
-		return out_of_range(reader, place, field, json->text);
-	return 0;
-}
-
-static void store(enum schema_kind kind, uint64_t number, void *value)
-{
-	switch (kind) {
-	case SCHEMA_I32:
-	case SCHEMA_U32:
-		*(uint32_t *)value = (uint32_t)number;
-		break;
-	case SCHEMA_U16:
-		*(uint16_t *)value = (uint16_t)number;
-		break;
-	case SCHEMA_BOOL:
-		*(bool *)value = number != 0;
-		break;
-	default:
-		*(uint64_t *)value = number;
-	}
-}
-
-static int read_number(struct reader *reader, const struct place *place,
-		       const struct schema_field *field, const struct json *json, void *value)
-{
-	uint64_t number = 0;
-	int64_t signed_number = 0;
-	int r;
-
-	if (field->kind == SCHEMA_I32 || field->kind == SCHEMA_I64) {
-		r = read_signed(reader, place, field, json, &signed_number);
-		number = (uint64_t)signed_number;
-	} else if (field->kind == SCHEMA_SIZE) {
-		r = read_size(reader, place, field, json, &number);
-	} else {
-		r = read_unsigned(reader, place, field, json, &number);
-	}
-	if (r == 0)
-		store(field->kind, number, value);
-	return r;
-}
 
 /* One value, not null, of a field's kind, into the place where such a value is kept. */
 static int read_one(struct reader *reader, const struct place *place,
@@ -231,7 +18,7 @@ static int read_one(struct reader *reader, const struct place *place,
 		return read_string(reader, place, field, json, value);
 	case SCHEMA_BOOL:
 		if (json->kind != JSON_BOOL)
-			return mismatch(reader, place, "a boolean", json);
+			return read_mismatch(reader, place, "a boolean", json);
 		*(bool *)value = json->boolean;
 		return 0;
 	case SCHEMA_OBJECT:
@@ -254,9 +41,9 @@ static int check_unique(struct reader *reader, const struct place *place,
 		j = 0;
 		for (const struct json *b = array->first; b != a; b = b->next, j++)
 			if (str_eq(json_get(b, field->unique)->text, mine->text))
-				return fail(reader, &element,
-					    "%s \"%.*s\" is given twice, in [%zu] too",
-					    field->unique, SHOWN, mine->text, j);
+				return read_fail(reader, &element,
+						 "%s \"%.*s\" is given twice, in [%zu] too",
+						 field->unique, SHOWN, mine->text, j);
 	}
 	return 0;
 }
@@ -269,9 +56,9 @@ static int read_array(struct reader *reader, const struct place *place,
 	char *items;
 
 	if (json->kind != JSON_ARRAY)
-		return mismatch(reader, place, "an array", json);
+		return read_mismatch(reader, place, "an array", json);
 	if ((field->flags & SCHEMA_NONEMPTY) && json->count == 0)
-		return fail(reader, place, "expected an array that is not empty");
+		return read_fail(reader, place, "expected an array that is not empty");
 	/* One more: arrays of strings end with NULL. */
 	items = xcalloc(json->count + 1, size);
 	*(void **)((char *)object + field->offset) = items;
@@ -290,7 +77,7 @@ static int read_map(struct reader *reader, const struct place *place,
 	char *items;
 
 	if (json->kind != JSON_OBJECT)
-		return mismatch(reader, place, "an object", json);
+		return read_mismatch(reader, place, "an object", json);
 	items = xcalloc(json->count + 1, size);
 	*(void **)((char *)object + field->offset) = items;
 	for (const struct json *item = json->first; item; item = item->next) {
@@ -301,7 +88,7 @@ static int read_map(struct reader *reader, const struct place *place,
 		*(char **)at = xstrdup(item->name);
 		if (field->kind == SCHEMA_STRING)
 			value = &((struct oci_pair *)at)->value;
-		if (field->keys && check_value(reader, &entry, field->keys, item->name) < 0)
+		if (field->keys && read_check_value(reader, &entry, field->keys, item->name) < 0)
 			return -1;
 		if (read_one(reader, &entry, field, item, value) < 0)
 			return -1;
@@ -338,7 +125,7 @@ static void set_default(const struct schema_field *field, void *object)
 	else if (field->kind == SCHEMA_OBJECT)
 		*(void **)value = schema_new(field->schema);
 	else
-		store(field->kind, field->default_number, value);
+		read_store(field->kind, field->default_number, value);
 }
 
 void *schema_new(const struct schema *schema)
@@ -360,7 +147,7 @@ static int refuse_unknown(struct reader *reader, const struct place *place,
 	for (size_t i = 0; i < schema->count && used < sizeof(list); i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
 					 schema->fields[i].name);
-	return fail(reader, place, "unknown property, expected one of: %s", list);
+	return read_fail(reader, place, "unknown property, expected one of: %s", list);
 }
 
 static const struct schema_field *find_field(const struct schema *schema, const char *name)
@@ -385,7 +172,7 @@ static int complete(struct reader *reader, const struct place *place, const stru
 		if (seen & UINT64_C(1) << i)
 			continue;
 		if (field->flags & SCHEMA_REQUIRED)
-			return fail(reader, &member, "is missing");
+			return read_fail(reader, &member, "is missing");
 		if (field->flags & SCHEMA_DEFAULT)
 			set_default(field, object);
 	}
@@ -398,7 +185,7 @@ static int read_object(struct reader *reader, const struct place *place,
 	uint64_t seen = 0;
 
 	if (json->kind != JSON_OBJECT)
-		return mismatch(reader, place, "an object", json);
+		return read_mismatch(reader, place, "an object", json);
 	for (const struct json *child = json->first; child; child = child->next) {
 		const struct schema_field *field = find_field(schema, child->name);
 		struct place member = { .up = place, .name = child->name };
@@ -410,8 +197,8 @@ static int read_object(struct reader *reader, const struct place *place,
 			continue;
 		bit = UINT64_C(1) << (field - schema->fields);
 		if (seen & bit)
-			return fail(reader, &member, "\"%s\" and \"%s\" are the same property",
-				    field->name, field->alias);
+			return read_fail(reader, &member, "\"%s\" and \"%s\" are the same property",
+					 field->name, field->alias);
 		seen |= bit;
 		if (read_field(reader, &member, field, child, object) < 0)
 			return -1;

@@ -30,18 +30,36 @@ static void check_kvm(struct diagnosis *diagnosis)
 		      "opens, and runs a guest's kernel code on the hardware");
 }
 
-static bool is_kernel(const unsigned char *head, size_t size)
+/* The segments of a vmlinux lie in the file as a whole. */
+static bool elf_is_whole(const Elf64_Ehdr *elf, size_t size, uint64_t file_size)
+{
+	const char *head = (const char *)elf;
+
+	for (size_t i = 0; i < elf->e_phnum; i++) {
+		size_t at = elf->e_phoff + i * sizeof(Elf64_Phdr);
+		Elf64_Phdr segment;
+
+		if (elf->e_phoff > size || at + sizeof(segment) > size)
+			return false;
+		memcpy(&segment, head + at, sizeof(segment));
+		if (segment.p_offset > file_size || segment.p_filesz > file_size - segment.p_offset)
+			return false;
+	}
+	return true;
+}
+
+static bool is_kernel(const unsigned char *head, size_t size, uint64_t file_size)
 {
 	const Elf64_Ehdr *elf = (const Elf64_Ehdr *)head;
 
 	if (size >= sizeof(*elf) && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0)
 		return elf->e_ident[EI_CLASS] == ELFCLASS64 && elf->e_machine == EM_X86_64 &&
-		       elf->e_type == ET_EXEC;
+		       elf->e_type == ET_EXEC && elf_is_whole(elf, size, file_size);
 	return size >= BZIMAGE_MAGIC_OFFSET + 4 &&
 	       memcmp(head + BZIMAGE_MAGIC_OFFSET, "HdrS", 4) == 0;
 }
 
-static bool is_initramfs(const unsigned char *head, size_t size)
+static bool is_initramfs(const unsigned char *head, size_t size, uint64_t file_size)
 {
 	static const struct {
 		const char *bytes;
@@ -63,7 +81,7 @@ static bool is_initramfs(const unsigned char *head, size_t size)
 
 /* A file that every VM boots from: there, what it should be, and nobody else's to change. */
 static void check_image(struct diagnosis *diagnosis, const char *topic, const char *path,
-			bool (*is_right)(const unsigned char *, size_t), const char *what,
+			bool (*is_right)(const unsigned char *, size_t, uint64_t), const char *what,
 			const char *advice)
 {
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -76,9 +94,9 @@ static void check_image(struct diagnosis *diagnosis, const char *topic, const ch
 		return;
 	}
 	size = S_ISREG(st.st_mode) ? fd_read_full(fd, head, sizeof(head)) : -1;
-	if (size < 0 || !is_right(head, (size_t)size))
-		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, topic, advice, "%s is not %s", path,
-		      what);
+	if (size < 0 || !is_right(head, (size_t)size, (uint64_t)st.st_size))
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, topic, advice,
+		      "%s is not %s, or not whole", path, what);
 	else if (st.st_uid != 0 && st.st_uid != geteuid())
 		found(diagnosis, VERDICT_WARN, 0, topic, "chown root it", "%s belongs to uid %u",
 		      path, st.st_uid);

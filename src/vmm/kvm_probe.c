@@ -55,9 +55,9 @@ int kvm_open(struct err *err)
 					"virtualization in the firmware, or %s",
 					REAL_KVM_NEEDED);
 		if (code == EACCES || code == EPERM)
-			return err_hint(err,
-					"add yourself to its group (usermod -aG kvm NAME, then "
-					"log in again); in a container, pass the device in");
+			return err_hint(
+				err, "join the group that owns it (usermod -aG kvm NAME, then log "
+				     "in again); in a container, pass the device in");
 		return -1;
 	}
 	version = ioctl(fd, KVM_GET_API_VERSION, 0);

@@ -68,6 +68,20 @@ class Doctor(harness.Case):
         self.assertIn("is not a vmlinux or bzImage", found["guest kernel"]["finding"])
         self.assertIn("is not an initramfs", found["guest init"]["finding"])
 
+    def test_a_kernel_that_is_cut(self):
+        import struct
+        path = os.path.join(self.work, "vmlinux")
+        ident = b"\x7fELF" + bytes((2, 1, 1)) + bytes(9)
+        head = struct.pack("<16sHHIQQQIHHHHHH", ident, 2, 62, 1, 0x1000000, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+        head += struct.pack("<IIQQQQQQ", 1, 5, 0x1000, 0x1000000, 0x1000000, 0x1000, 0x1000, 0x1000)
+        self.settings.update(kernel=path)
+        self.write_settings()
+        for size, verdict in ((0x2000, "ok"), (0x1fff, "fail")):
+            with open(path, "wb") as f:
+                f.write(head.ljust(size, b"\0"))
+            os.chmod(path, 0o644)
+            self.assertEqual(self.findings()[0]["guest kernel"]["verdict"], verdict)
+
     def test_an_init_that_others_can_write(self):
         path = os.path.join(self.work, "agent.cpio")
         with open(path, "wb") as f:
