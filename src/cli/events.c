@@ -70,19 +70,41 @@ static int print_stats(struct instance *instance, bool oom_only, uint64_t *oom_k
 	return 0;
 }
 
+/* The kernel tells of lack of memory before it counts the process that it ends. */
+static int print_oom(struct instance *instance, uint64_t *oom_kills, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	uint64_t before = *oom_kills;
+
+	for (int tries = 0; tries < 20 && *oom_kills == before; tries++) {
+		if (tries > 0)
+			nanosleep(&pause, NULL);
+		if (print_stats(instance, true, oom_kills, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int follow(struct instance *instance, int milliseconds, struct err *err)
 {
 	_cleanup_fd_ int oom = instance_oom_watch(instance, NULL);
-	uint64_t oom_kills = UINT64_MAX;
+	_cleanup_(moat_stats_free_pointer) struct moat_stats *first = instance_stats(instance, err);
+	uint64_t oom_kills;
 	struct pollfd poll_oom = { .fd = oom, .events = POLLIN };
 
+	if (!first)
+		return -1;
+	oom_kills = first->memory->oom_kills;
 	while (instance_status(instance) != STATUS_STOPPED) {
 		int n = poll(&poll_oom, 1, milliseconds);
 		char drained[4096];
+		int r;
 
 		if (n > 0)
 			(void)!read(oom, drained, sizeof(drained));
-		if (print_stats(instance, n > 0, &oom_kills, err) < 0)
+		r = n > 0 ? print_oom(instance, &oom_kills, err)
+			  : print_stats(instance, false, &oom_kills, err);
+		if (r < 0)
 			return instance_status(instance) == STATUS_STOPPED ? 0 : -1;
 	}
 	return 0;

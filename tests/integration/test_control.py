@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running container held and measured: pause, resume, update, ps, events, and the terminal of moat run."""
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+
+from harness import Case, at_levels, host
+
+
+def cpu_ticks(pid):
+    """CPU time that a process has used."""
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@at_levels("plain")
+class Control(Case):
+    def running(self, *args):
+        self.bundle(*args)
+        name = self.create()
+        self.ok("start", name)
+        return name
+
+    def test_pause_and_resume(self):
+        name = self.running("sh", "-c", "while :; do :; done")
+        pid = self.pid(name)
+        self.ok("pause", name)
+        self.assertEqual(self.state(name)["status"], "paused")
+        before = cpu_ticks(pid)
+        time.sleep(0.3)
+        self.assertEqual(cpu_ticks(pid), before)
+        self.refused("pause", name, says="paused")
+        self.ok("resume", name)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.wait_until(lambda: cpu_ticks(pid) > before, "it runs again")
+        self.ok("delete", "--force", name)
+
+    def test_delete_of_a_paused_one(self):
+        name = self.running("sleep", "1000")
+        self.ok("pause", name)
+        self.ok("delete", "--force", name)
+
+    def test_kill_of_a_paused_one(self):
+        name = self.running("sleep", "1000")
+        self.ok("pause", name)
+        self.ok("kill", name, "KILL")
+        self.ok("resume", name)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
+    def test_only_what_runs_can_be_held(self):
+        name = self.running("true")
+        self.wait_status(name, "stopped")
+        for command in ("pause", "resume", "ps", "events"):
+            self.refused(command, name, says=(name, "stopped"))
+        self.refused("update", "--pids-limit", 5, name, says=(name, "stopped"))
+        self.ok("delete", name)
+
+    def test_ps(self):
+        name = self.running("sh", "-c", "sleep 1000 & exec sleep 999")
+        pid = self.pid(name)
+
+        def pids():
+            return json.loads(self.ok("ps", "--format", "json", name).stdout)
+        self.wait_until(lambda: len(pids()) == 2, "both processes are there")
+        self.assertIn(pid, pids())
+        table = self.ok("ps", name).stdout.decode().splitlines()
+        self.assertIn("PID", table[0])
+        self.assertEqual(len(table), 3)
+        self.assertTrue(any("sleep 1000" in line for line in table))
+        own = self.ok("ps", name, "-o", "pid,comm").stdout.decode().splitlines()
+        self.assertEqual(own[0].split(), ["PID", "COMMAND"])
+        self.assertEqual(sorted(int(line.split()[0]) for line in own[1:]), sorted(pids()))
+        self.refused("ps", name, "-o", "comm", says="PID")
+        self.refused("ps", "--format", "xml", name, says="xml")
+        self.ok("delete", "--force", name)
+
+    def test_update_and_statistics(self):
+        name = self.running("sleep", "1000")
+
+        def stats():
+            event = json.loads(self.ok("events", "--stats", name).stdout)
+            self.assertEqual((event["type"], event["id"]), ("stats", name))
+            return event["data"]
+        self.ok("update", "--pids-limit", 77, "--memory", "64M", name)
+        self.assertEqual(stats()["pids"], {"current": 1, "limit": 77})
+        self.assertEqual(stats()["memory"]["usage"]["limit"], 64 << 20)
+        self.assertGreater(stats()["memory"]["usage"]["usage"], 0)
+        self.ok("update", "--resources", "-", name, input=b'{"pids":{"limit":78}}')
+        self.assertEqual(stats()["pids"]["limit"], 78)
+        self.assertEqual(stats()["memory"]["usage"]["limit"], 64 << 20)
+        self.refused("update", "--memory", "lots", name, says=("--memory", "lots"))
+        self.refused("update", "--cpu-quota", "1.5", name, says="--cpu-quota")
+        self.refused("update", "--resources", "/nonexistent", name, says="/nonexistent")
+        self.refused("update", "--resources", "-", name, input=b'{"pids":{"limit":"x"}}', says="pids.limit")
+        self.ok("delete", "--force", name)
+
+    def test_cpu_time_is_counted(self):
+        name = self.running("sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1000")
+
+        def total():
+            return json.loads(self.ok("events", "--stats", name).stdout)["data"]["cpu"]["usage"]["total"]
+        self.wait_until(lambda: total() > 5_000_000, "5 ms of CPU time are counted", 20)
+        self.ok("delete", "--force", name)
+
+    def test_events_follow_until_the_end(self):
+        name = self.running("sleep", "1000")
+        process = self.start_moat("events", "--interval", "100ms", name, stdout=-1)
+        first = json.loads(process.stdout.readline())
+        self.assertEqual(first["type"], "stats")
+        self.ok("kill", name, "KILL")
+        process.stdout.read()
+        self.assertEqual(process.wait(timeout=10 * host.TIME_SCALE), 0)
+        self.refused("events", "--interval", "never", name, says="never")
+        self.ok("delete", name)
+
+    def test_out_of_memory_is_an_event(self):
+        name = self.running("sh", "-c", "sleep 3; dd if=/dev/zero of=/dev/null bs=200M count=1; sleep 1000")
+        self.ok("update", "--memory", "32M", "--memory-swap", "32M", name)
+        process = self.start_moat("events", "--interval", "60m", name, stdout=-1)
+        ready = select.select([process.stdout], [], [], 20 * host.TIME_SCALE)[0]
+        self.assertTrue(ready, "no event came")
+        line = process.stdout.readline()
+        self.assertEqual(json.loads(line)["type"], "oom", line)
+        self.ok("delete", "--force", name)
+
+
+@at_levels("plain")
+class Terminal(Case):
+    def run_in_terminal(self, rows=33, columns=101):
+        """moat run with this side of a new terminal: (Popen, descriptor of the other side)."""
+        other, ours = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=ours, stdout=ours, stderr=ours)
+        os.close(ours)
+        self.addCleanup(os.close, other)
+        return process, other
+
+    def read_until(self, fd, text, timeout=15):
+        seen = b""
+        deadline = time.monotonic() + timeout * host.TIME_SCALE
+        while text not in seen:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                self.fail("%r did not come, only %r" % (text, seen))
+            try:
+                data = os.read(fd, 4096)
+            except OSError:  # the other side is gone
+                data = b""
+            if not data:
+                self.fail("the end came before %r: %r" % (text, seen))
+            seen += data
+        return seen
+
+    def test_typing_size_and_status(self):
+        self.bundle("sh", "-c", "tty; stty size; read x; echo got-$x; trap 'stty size' WINCH; "
+                    "while [ ! -e /go ]; do sleep 0.1; done; exit 5",
+                    change=lambda c: c["process"].update(terminal=True))
+        process, fd = self.run_in_terminal()
+        seen = self.read_until(fd, b"33 101")
+        self.assertIn(b"/dev/pts/0", seen)
+        os.write(fd, b"word\n")
+        self.read_until(fd, b"got-word")
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 70, 0, 0))
+        process.send_signal(signal.SIGWINCH)
+        self.read_until(fd, b"20 70")
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        self.assertEqual(process.wait(timeout=15 * host.TIME_SCALE), 5)
+
+    def test_interrupt_from_the_keyboard(self):
+        self.bundle("sh", "-c", "trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.1; done",
+                    change=lambda c: c["process"].update(terminal=True))
+        process, fd = self.run_in_terminal()
+        self.read_until(fd, b"ready")
+        os.write(fd, b"\x03")
+        self.read_until(fd, b"interrupted")
+        self.assertEqual(process.wait(timeout=15 * host.TIME_SCALE), 3)
+
+    def test_needs_somewhere_to_go(self):
+        self.bundle("true", change=lambda c: c["process"].update(terminal=True))
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("terminal", "--console-socket"))
