@@ -19,7 +19,7 @@
 #define CACHE_MAGIC	  "moat seccomp 1"
 #define CACHE_ENTRIES_MAX 64
 /* Raise it when seccomp_program() makes another program of the same profile. */
-#define CACHE_GENERATION 1
+#define CACHE_GENERATION 2
 
 struct header {
 	char magic[16];
