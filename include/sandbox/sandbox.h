@@ -27,6 +27,14 @@ struct sandbox_params {
 	int no_pivot;
 	int no_new_keyring;
 	/*
+	 * Hooks prestart to startContainer are run where config has them; this makes the state that
+	 * they find on standard input (to be freed). It is called in the caller's process and in
+	 * init. NULL: a config with hooks is refused.
+	 * @pid: init's, as who runs the hook sees it.
+	 */
+	char *(*describe)(const void *context, pid_t pid, const char *status);
+	const void *describe_context;
+	/*
 	 * A socket that init waits on before it runs the user's program, owned by the caller.
 	 * start_listens: a listening one (each `moat start` connects to it), else a connected one.
 	 * See sandbox_start() for what is said over it.

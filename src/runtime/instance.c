@@ -10,6 +10,7 @@
 #include "oci/config.h"
 #include "oci/record.h"
 #include "oci/state.h"
+#include "sandbox/hooks.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -128,14 +129,34 @@ static int check_operation(const struct instance *instance, bool has, const char
 		       instance->container.id, instance->engine->name);
 }
 
+/* Those that are not the engines' business: beside a container that is there, or was. */
+static int run_hooks(struct instance *instance, const char *kind, struct err *err)
+{
+	const struct oci_hooks *hooks = instance->config ? instance->config->hooks : NULL;
+	_cleanup_free_ char *state = NULL;
+
+	if (!hooks)
+		return 0;
+	state = instance_state(instance);
+	if (str_eq(kind, "poststart"))
+		return hooks_run(hooks->poststart, hooks->n_poststart, kind, state, err);
+	return hooks_run(hooks->poststop, hooks->n_poststop, kind, state, err);
+}
+
 int instance_start(struct instance *instance, struct err *err)
 {
 	if (instance_status(instance) != STATUS_CREATED)
 		return wrong_state(instance, "start", "", err);
-	if (instance->engine->start(&instance->container, err) < 0)
+	if (instance_config(instance, err) < 0 ||
+	    instance->engine->start(&instance->container, err) < 0)
 		return -1;
 	instance->record->started = true;
-	return state_write(instance, err);
+	if (state_write(instance, err) < 0)
+		return -1;
+	if (run_hooks(instance, "poststart", err) == 0)
+		return 0;
+	instance->engine->kill(&instance->container, SIGKILL, false, NULL);
+	return -1;
 }
 
 int instance_kill(struct instance *instance, int signal, bool all, struct err *err)
@@ -238,12 +259,16 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 int instance_delete(struct instance *instance, bool force, struct err *err)
 {
 	enum status status = instance_status(instance);
+	struct err unheard;
 
 	if (!force && status != STATUS_STOPPED)
 		return wrong_state(instance, "delete",
 				   ": kill it first, or give --force to do both", err);
 	if (instance->engine->destroy(&instance->container, err) < 0)
 		return -1;
+	if (instance->record->pid && instance_config(instance, &unheard) == 0 &&
+	    run_hooks(instance, "poststop", &unheard) < 0)
+		log_warning("%s", unheard.text); /* it is gone nevertheless */
 	return state_remove(instance->runtime, instance, err);
 }
 

@@ -3,6 +3,7 @@
  * The parent's side of making a container: checks what can be checked beforehand, clones init into
  * its namespaces and cgroup, writes the id maps and hears from init how it went.
  */
+#include "sandbox/hooks.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
 #include "sandbox/setup.h"
@@ -41,8 +42,9 @@ static int refuse_unsupported(const struct setup *setup, struct err *err)
 		what = "linux.mountLabel";
 	else if (linux_->seccomp && linux_->seccomp->listener_path)
 		what = "linux.seccomp.listenerPath";
-	else if (hooks && (hooks->n_prestart || hooks->n_create_runtime ||
-			   hooks->n_create_container || hooks->n_start_container))
+	else if (!setup->params->describe && hooks &&
+		 (hooks->n_prestart || hooks->n_create_runtime || hooks->n_create_container ||
+		  hooks->n_start_container))
 		what = "hooks";
 	if (what)
 		return err_set(err, 0, "config.json: %s is not supported", what);
@@ -131,30 +133,34 @@ static pid_t clone_init(const struct setup *setup, uint64_t extra, struct err *e
 	return pid;
 }
 
+/* What the broker tells: init's pid, or why there is none. */
+struct answer {
+	pid_t pid;
+	struct err err;
+};
+
 /*
  * A pid or user namespace that is joined holds for children only: a broker joins it and clones
  * init as a child of ours. It takes the cgroup along, while it still has the right to.
  */
 static _Noreturn void broker_main(const struct setup *setup, int channel, struct setup *init)
 {
-	struct report report = { 0 };
-	pid_t pid = -1;
+	struct answer answer = { .pid = -1 };
 
 	if ((!setup->params->cgroup_path ||
-	     cgroup_enter(setup->params->cgroup_path, 0, &report.err) == 0) &&
-	    namespaces_join(&setup->namespaces, ~0ull, &report.err) == 0)
-		pid = clone_init(setup, CLONE_PARENT, &report.err);
-	if (pid == 0) {
+	     cgroup_enter(setup->params->cgroup_path, 0, &answer.err) == 0) &&
+	    namespaces_join(&setup->namespaces, ~0ull, &answer.err) == 0)
+		answer.pid = clone_init(setup, CLONE_PARENT, &answer.err);
+	if (answer.pid == 0) {
 		close(channel);
 		init_main(init);
 	}
-	report.failed = pid < 0 ? -1 : pid;
-	_exit(fd_write_full(channel, &report, sizeof(report)) < 0);
+	_exit(fd_write_full(channel, &answer, sizeof(answer)) < 0);
 }
 
 static pid_t spawn_by_broker(struct setup *setup, int init_end, struct err *err)
 {
-	struct report report;
+	struct answer answer;
 	int channel[2];
 	pid_t broker;
 	ssize_t n;
@@ -172,16 +178,14 @@ static pid_t spawn_by_broker(struct setup *setup, int init_end, struct err *err)
 		close(channel[0]);
 		return err_set(err, errno, "make a process");
 	}
-	n = fd_read_full(channel[0], &report, sizeof(report));
+	n = fd_read_full(channel[0], &answer, sizeof(answer));
 	close(channel[0]);
 	proc_wait(broker);
-	if (n != sizeof(report))
+	if (n != sizeof(answer))
 		return err_set(err, 0, "join the namespaces: the process that did so was killed");
-	if (report.failed < 0) {
-		*err = report.err;
-		return -1;
-	}
-	return report.failed;
+	if (answer.pid < 0)
+		*err = answer.err;
+	return answer.pid;
 }
 
 /* Makes init; setup->sync is the parent's end afterwards. */
@@ -232,29 +236,55 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 	return 0;
 }
 
+/* Init waits, with its mounts made. */
+static int run_hooks(struct setup *setup, pid_t pid, struct err *err)
+{
+	const struct oci_hooks *hooks = setup->config->hooks;
+	const struct sandbox_params *params = setup->params;
+	_cleanup_free_ char *state = params->describe(params->describe_context, pid, "creating");
+
+	if (hooks_run(hooks->prestart, hooks->n_prestart, "prestart", state, err) < 0 ||
+	    hooks_run(hooks->create_runtime, hooks->n_create_runtime, "createRuntime", state, err) <
+		    0)
+		return -1;
+	if (send(setup->sync, "g", 1, MSG_NOSIGNAL) != 1)
+		return 0; /* init is gone: hear_from() knows better why */
+	return 0;
+}
+
+static int explain_end(pid_t pid, struct err *err)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 || info.si_code == CLD_EXITED)
+		return err_set(err, 0, "make the container: init ended before it was ready");
+	err_set(err, 0, "make the container: init was killed by signal %d", info.si_status);
+	return info.si_status == SIGKILL
+		       ? err_hint(err, "a memory limit that is too small can be the reason")
+		       : -1;
+}
+
 static int hear_from(struct setup *setup, pid_t pid, struct err *err)
 {
 	struct report report;
-	siginfo_t info = { 0 };
 	ssize_t n;
 
-	do
+	for (;;) {
 		n = recv(setup->sync, &report, sizeof(report), 0);
-	while (n < 0 && errno == EINTR);
-	if (n == sizeof(report.failed) && !report.failed)
-		return 0;
-	if (n == sizeof(report)) {
-		report.err.text[sizeof(report.err.text) - 1] = '\0';
-		*err = report.err;
-		return -1;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == sizeof(report.kind) && report.kind == REPORT_READY)
+			return 0;
+		if (n != sizeof(report.kind) || report.kind != REPORT_HOOKS)
+			break;
+		if (run_hooks(setup, pid, err) < 0)
+			return -1;
 	}
-	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_code != CLD_EXITED) {
-		err_set(err, 0, "make the container: init was killed by signal %d", info.si_status);
-		return info.si_status == SIGKILL
-			       ? err_hint(err, "a memory limit that is too small can be the reason")
-			       : -1;
-	}
-	return err_set(err, 0, "make the container: init ended before it was ready");
+	if (n != sizeof(report))
+		return explain_end(pid, err);
+	report.err.text[sizeof(report.err.text) - 1] = '\0';
+	*err = report.err;
+	return -1;
 }
 
 int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *err)

@@ -15,6 +15,7 @@
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
 #include "oci/settings.h"
+#include "oci/state.h"
 #include "sandbox/control.h"
 #include "sandbox/sandbox.h"
 
@@ -73,6 +74,23 @@ static int connect_start(const struct container *container, struct err *err)
 	return err_set(err, errno, "connect to %s/" START_SOCKET, container->state_path);
 }
 
+static char *describe(const void *context, pid_t pid, const char *status)
+{
+	const struct container *container = context;
+	struct oci_state state = {
+		.oci_version = container->config->oci_version,
+		.id = (char *)container->id,
+		.status = (char *)status,
+		.pid = pid,
+		.has_pid = true,
+		.bundle = (char *)container->bundle,
+		.annotations = container->config->annotations,
+		.n_annotations = container->config->n_annotations,
+	};
+
+	return oci_state_write(&state, NULL);
+}
+
 static int make_start_channel(const struct container *container, bool foreground,
 			      struct sandbox_params *params, struct err *err)
 {
@@ -105,6 +123,8 @@ static int create_init(struct container *container, const struct create_options 
 		.console_socket = options->console_socket,
 		.seccomp_cache = cache,
 		.no_pivot = options->no_pivot,
+		.describe = describe,
+		.describe_context = container,
 		.no_new_keyring = options->no_new_keyring,
 	};
 

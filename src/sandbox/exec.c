@@ -105,7 +105,7 @@ static int become(struct exec *exec, struct process_plan *plan, struct err *err)
 
 static _Noreturn void child_main(struct exec *exec)
 {
-	struct report report = { .failed = 1 };
+	struct report report = { .kind = REPORT_FAILED };
 	const struct oci_linux *config = exec->params->config->linux_;
 	struct process_plan plan = {
 		.process = &exec->process,

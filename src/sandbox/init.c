@@ -4,6 +4,7 @@
  * which they depend on each other. It holds descriptors of the host until it executes the user's
  * program, so from early on nobody may look into it.
  */
+#include "sandbox/hooks.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
 #include "sandbox/setup.h"
@@ -133,25 +134,55 @@ static int look_at_image(struct setup *setup, struct err *err)
 	return cwd < 0 ? err_wrap(err, "make the working directory %s", process->cwd) : 0;
 }
 
+static int tell_parent(const struct setup *setup, enum report_kind kind, const struct err *err)
+{
+	struct report report = { .kind = kind };
+
+	if (err)
+		report.err = *err;
+	return send(setup->sync, &report, err ? sizeof(report) : sizeof(report.kind),
+		    MSG_NOSIGNAL) < 0
+		       ? -1
+		       : 0;
+}
+
+/* With the mounts made and before the change of root, as the specification has it. */
+static int run_hooks(struct setup *setup, struct err *err)
+{
+	const struct oci_hooks *hooks = setup->config->hooks;
+	_cleanup_free_ char *state = NULL;
+	char byte;
+
+	if (!hooks || !(hooks->n_prestart || hooks->n_create_runtime || hooks->n_create_container))
+		return 0;
+	if (tell_parent(setup, REPORT_HOOKS, NULL) < 0 || fd_read_full(setup->sync, &byte, 1) != 1)
+		_exit(EXIT_FAILURE); /* a hook of the parent's failed, or the parent is gone */
+	if (!hooks->n_create_container)
+		return 0;
+	state = setup->params->describe(setup->params->describe_context, getpid(), "creating");
+	return hooks_run(hooks->create_container, hooks->n_create_container, "createContainer",
+			 state, err);
+}
+
+static int run_start_hooks(const struct setup *setup, struct err *err)
+{
+	const struct oci_hooks *hooks = setup->config->hooks;
+	_cleanup_free_ char *state = NULL;
+
+	if (!hooks || !hooks->n_start_container)
+		return 0;
+	state = setup->params->describe(setup->params->describe_context, getpid(), "created");
+	return hooks_run(hooks->start_container, hooks->n_start_container, "startContainer", state,
+			 err);
+}
+
 static int (*const steps[])(struct setup *setup, struct err *err) = {
 	enter_cgroup,	enter_namespaces, wait_release,	 become_root,
 	settle,		open_null,	  rootfs_attach, mounts_make,
 	devices_make,	make_terminal,	  rootfs_hide,	 mounts_seal,
 	set_up_network, set_names,	  sysctl_apply,	 setup_unshare_cgroup,
-	look_at_image,	rootfs_enter,
+	look_at_image,	run_hooks,	  rootfs_enter,
 };
-
-static int tell_parent(const struct setup *setup, const struct err *err)
-{
-	struct report report = { .failed = err != NULL };
-
-	if (err)
-		report.err = *err;
-	return send(setup->sync, &report, err ? sizeof(report) : sizeof(report.failed),
-		    MSG_NOSIGNAL) < 0
-		       ? -1
-		       : 0;
-}
 
 /* Returns the connection of the one who started us. */
 static int wait_start(const struct setup *setup)
@@ -176,7 +207,7 @@ static int wait_start(const struct setup *setup)
 
 static _Noreturn void fail(const struct setup *setup, const struct err *err)
 {
-	tell_parent(setup, err);
+	tell_parent(setup, REPORT_FAILED, err);
 	_exit(EXIT_FAILURE);
 }
 
@@ -206,12 +237,13 @@ _Noreturn void init_main(struct setup *setup)
 		plan.stdio[i] = setup->params->stdio[i] < 0 ? setup->null : setup->params->stdio[i];
 	if (process_become(&plan, &err) < 0)
 		fail(setup, &err);
-	if (tell_parent(setup, NULL) < 0)
+	if (tell_parent(setup, REPORT_READY, NULL) < 0)
 		_exit(EXIT_FAILURE); /* the parent is gone before it could know of us */
 	/* It may wait for long: nothing of the host is held meanwhile. */
 	fd_close_except(3 + plan.preserve_fds, &setup->params->start_socket, 1);
 	starter = wait_start(setup);
-	process_execute(&plan, &err);
+	if (run_start_hooks(setup, &err) == 0)
+		process_execute(&plan, &err);
 	if (send(starter, &err, sizeof(err), MSG_NOSIGNAL) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(err.code == ERR_PROGRAM_NOT_FOUND ? 127 : err.code == ERR_PROGRAM_DENIED ? 126 : 1);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Hooks: programs of the engine that run at points of a container's life (runtime-spec, config.md).
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+struct oci_hook;
+
+/*
+ * hooks_run() - run hooks one after the other, in the namespaces of the caller.
+ * @kind: their name in config.json, for messages.
+ * @state: JSON that each finds on its standard input.
+ *
+ * What a hook writes to standard error is part of the message where it fails; standard output is
+ * dropped, as ours may be the container's. One that outlives its time-out is killed.
+ * Returns 0; -1 with err set at the first that fails, and those after it are not run.
+ */
+int hooks_run(const struct oci_hook *hooks, size_t count, const char *kind, const char *state,
+	      struct err *err);
