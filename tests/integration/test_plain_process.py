@@ -226,10 +226,10 @@ class Process(Case):
         self.assertEqual((rings(), rings("--no-new-keyring")), (1, 0))
 
     def test_unsupported_is_refused(self):
-        for section, key, value in (("linux", "intelRdt", {"closID": "x"}),
+        for section, key, value, *words in (("linux", "intelRdt", {"closID": "x"}),
                                     ("linux", "memoryPolicy", {"mode": "MPOL_BIND", "nodes": "0"}),
                                     ("linux", "netDevices", {"eth0": {}}),
                                     ("process", "selinuxLabel", "a:b:c:d"),
-                                    ("process", "apparmorProfile", "no-such-profile")):
+                                    ("process", "apparmorProfile", "no-such-profile", "AppArmor")):
             self.bundle("true", change=lambda c: c[section].__setitem__(key, value))
-            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=key)
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words or key)
