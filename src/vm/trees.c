@@ -6,6 +6,7 @@
 #include "vm/trees.h"
 
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "fs/fsd.h"
 #include "oci/config.h"
@@ -14,7 +15,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-static int open_detached(const char *path, bool recursive, bool read_only, struct err *err)
+static int open_detached(const char *path, bool recursive, struct err *err)
 {
 	unsigned int depth = recursive ? AT_RECURSIVE : 0;
 	struct mount_attr attr = {
@@ -30,17 +31,26 @@ static int open_detached(const char *path, bool recursive, bool read_only, struc
 				"level vm needs CAP_SYS_ADMIN for it: run as root");
 	if (fd < 0)
 		return err_set(err, errno, "open %s", path);
-	if (read_only)
-		attr.attr_set |= MOUNT_ATTR_RDONLY;
 	if (mount_setattr(fd, "", AT_EMPTY_PATH | depth, &attr, sizeof(attr)) < 0)
 		return err_set(err, errno, "make a detached mount of %s nodev, nosuid and noexec",
 			       path);
 	return fd_steal(&fd);
 }
 
+static int make_read_only(struct tree *tree, bool recursive, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (mount_setattr(tree->fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
+			  sizeof(attr)) < 0)
+		return err_set(err, errno, "make a detached mount read-only");
+	tree->read_only = true;
+	return 0;
+}
+
 /* Opens one source and puts it into the list. */
 static int add(struct trees *trees, const char *bundle, const char *source, bool recursive,
-	       bool read_only, uint32_t mount, struct err *err)
+	       uint32_t mount, struct err *err)
 {
 	_cleanup_free_ char *path =
 		*source == '/' ? xstrdup(source) : xasprintf("%s/%s", bundle, source);
@@ -48,7 +58,7 @@ static int add(struct trees *trees, const char *bundle, const char *source, bool
 	_cleanup_fd_ int fd = -1;
 	struct stat st;
 
-	fd = open_detached(path, recursive, read_only, err);
+	fd = open_detached(path, recursive, err);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) < 0)
@@ -59,10 +69,7 @@ static int add(struct trees *trees, const char *bundle, const char *source, bool
 						 : "share %s with a microVM: only directories and "
 						   "regular files can be",
 			       path);
-	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode),
-			       .read_only = read_only,
-			       .mount = mount,
-			       .fd = fd_steal(&fd) };
+	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode), .mount = mount, .fd = fd_steal(&fd) };
 	trees->count++;
 	return 0;
 }
@@ -100,9 +107,52 @@ static int add_mount(struct trees *trees, const struct oci_config *config, size_
 	if (trees->count == FSD_TREES_MAX)
 		return err_set(err, 0, "mounts[%zu]: more than %u bind mounts", index,
 			       FSD_TREES_MAX - 1);
-	if (add(trees, bundle, mount->source, recursive, read_only, (uint32_t)index, err) < 0)
+	if (add(trees, bundle, mount->source, recursive, (uint32_t)index, err) < 0 ||
+	    (read_only && make_read_only(&trees->tree[trees->count - 1], recursive, err) < 0))
 		return err_wrap(err, "mount %s", mount->destination);
 	return 0;
+}
+
+/* Whether a mount's destination lies in one that is mounted before it. */
+static bool is_covered(const struct oci_config *config, size_t index)
+{
+	const char *destination = config->mounts[index].destination;
+
+	for (size_t i = 0; i < index; i++) {
+		const char *earlier = config->mounts[i].destination;
+		size_t length = strlen(earlier);
+
+		if (str_starts_with(destination, earlier) &&
+		    (destination[length] == '/' || destination[length] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static bool is_file_tree(const struct trees *trees, size_t mount)
+{
+	for (size_t i = 1; i < trees->count; i++)
+		if (trees->tree[i].mount == mount)
+			return trees->tree[i].file;
+	return false;
+}
+
+/*
+ * The guest makes mount points that are missing, but not in a root that is read-only for it: those
+ * are made here. What cannot be made is left for the guest to complain of.
+ */
+static void make_mount_points(const struct trees *trees, const struct oci_config *config)
+{
+	for (size_t i = 0; i < config->n_mounts; i++) {
+		const char *destination = config->mounts[i].destination;
+		int fd;
+
+		if (is_covered(config, i))
+			continue;
+		fd = path_make_in_root(trees->tree[0].fd, destination, !is_file_tree(trees, i),
+				       0755, NULL);
+		fd_replace(&fd, -1);
+	}
 }
 
 int trees_open(struct trees *trees, const struct oci_config *config, const char *bundle,
@@ -110,12 +160,15 @@ int trees_open(struct trees *trees, const struct oci_config *config, const char 
 {
 	trees->count = 0;
 	trees->tree = xcalloc(config->n_mounts + 1, sizeof(*trees->tree));
-	if (add(trees, bundle, config->root->path, true, config->root->readonly, 0, err) < 0)
+	if (add(trees, bundle, config->root->path, true, 0, err) < 0)
 		return err_wrap(err, "root.path");
 	for (size_t i = 0; i < config->n_mounts; i++)
 		if (add_mount(trees, config, i, bundle, err) < 0)
 			return -1;
-	return 0;
+	if (!config->root->readonly)
+		return 0;
+	make_mount_points(trees, config);
+	return make_read_only(&trees->tree[0], true, err);
 }
 
 void trees_close(struct trees *trees)

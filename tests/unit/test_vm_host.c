@@ -92,6 +92,9 @@ static void test_trees(void **state)
 			    (ST_NODEV | ST_NOSUID | ST_NOEXEC));
 		assert_int_equal(!!(vfs.f_flag & ST_RDONLY), i < 2);
 	}
+	/* The guest could not make the mount points in a read-only root. */
+	assert_int_equal(faccessat(trees.tree[0].fd, "proc", F_OK, 0), 0);
+	assert_int_equal(faccessat(trees.tree[0].fd, "a", F_OK, 0), 0);
 	fd = openat(trees.tree[2].fd, "hosts", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(read(fd, text, sizeof(text)), 9);
 	close(fd);
