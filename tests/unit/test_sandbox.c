@@ -24,19 +24,17 @@
 static int read_options(const char *type, const char *options, struct mount_options *result,
 			struct err *err)
 {
-	char *text = xstrdup(options), *rest = text, *names[32], *name;
+	static char text[256]; /* what comes back may point into it */
+	char *rest = text, *names[32], *name;
 	struct oci_mount mount = { .destination = (char *)"/x",
 				   .type = (char *)type,
 				   .source = (char *)"/src",
 				   .options = names };
-	int r;
 
+	snprintf(text, sizeof(text), "%s", options);
 	while (*options && (name = strsep(&rest, ",")))
 		names[mount.n_options++] = name;
-	r = mount_options_read(&mount, result, err);
-	if (r < 0 || !result->n_data)
-		free(text); /* else the data points into it: a test may leak */
-	return r;
+	return mount_options_read(&mount, result, err);
 }
 
 static void test_option_attributes(void **state)
@@ -51,7 +49,6 @@ static void test_option_attributes(void **state)
 	assert_int_equal(o.n_data, 1);
 	assert_string_equal(o.data[0], "size=1k");
 	assert_false(o.bind);
-	free((char *)o.data[0] - strlen("ro,nosuid,rnodev,noexec,exec,"));
 	mount_options_free(&o);
 }
 
