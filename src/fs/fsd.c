@@ -17,7 +17,8 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-#define BATCH 16u /* requests served before those done are signalled, at the latest */
+#define BATCH 16u  /* requests served before those done are signalled, at the latest */
+#define TURN  256u /* requests served before the other queues and the monitor have their turn */
 
 /* Descriptors that are neither nodes nor handles: the loop, sockets, eventfds, the log. */
 #define FDS_RESERVED 64u
@@ -67,12 +68,13 @@ static void queues_stop(struct fsd *fsd)
 
 static void queue_serve(struct fsd_queue *queue)
 {
+	const uint64_t one = 1;
 	struct err err;
 	struct chain chain;
 	unsigned int done = 0;
-	int r;
+	int r = 0;
 
-	while ((r = virtqueue_pop(&queue->ring, &chain, &err)) > 0) {
+	while (done < TURN && (r = virtqueue_pop(&queue->ring, &chain, &err)) > 0) {
 		uint32_t written = session_serve(queue->fsd->session, &chain);
 
 		virtqueue_push(&queue->ring, chain.head, written);
@@ -80,6 +82,8 @@ static void queue_serve(struct fsd_queue *queue)
 			signal_driver(queue);
 	}
 	signal_driver(queue);
+	if (r > 0) /* perhaps there are more, of which no kick will tell */
+		(void)!write(queue->kick_fd, &one, sizeof(one));
 	if (r < 0) {
 		/* The driver broke its own ring: once, for no more is taken until a reset. */
 		log_warning("fsd: %s; the file server waits for a reset", err.text);

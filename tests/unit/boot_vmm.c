@@ -3,9 +3,12 @@
  * A machine without a monitor: boots a kernel with the console on stdout, or with none, and says
  * how it ended and how long it took. For looking at the VMM alone; not a test by itself.
  *
- *	boot_vmm [-q] [-c CPUS] [-m MIB] [-a CMDLINE] KERNEL [INITRD]
+ *	boot_vmm [-q] [-c CPUS] [-m MIB] [-a CMDLINE] [-f DIR] KERNEL [INITRD]
+ *
+ * -f: with a file server, DIR as its tree 0: `-a "rootfstype=virtiofs root=moat rw init=/0/init"`
  */
 #include "base/fd.h"
+#include "fs/fsd.h"
 #include "virtio/memory.h"
 #include "vmm/vmm.h"
 
@@ -55,6 +58,39 @@ static int watch(int control, double start)
 	return end;
 }
 
+/* Starts a file server with one tree; returns the vmm's end, and the monitor's in *monitor. */
+static int serve(const struct vmm_config *vmm, const char *path, int *monitor)
+{
+	struct fs_tree_add add = { .index = 0 };
+	int tree = open(path, O_PATH | O_CLOEXEC), queues[2], trees[2];
+	struct err err = { 0 };
+
+	if (tree < 0 || fd_socketpair(SOCK_SEQPACKET, queues) < 0 ||
+	    fd_socketpair(SOCK_SEQPACKET, trees) < 0)
+		return -1;
+	if (fork() == 0) {
+		struct fsd_config config = { .vmm_fd = queues[1],
+					     .monitor_fd = trees[1],
+					     .memory_fd = vmm->memory_fd,
+					     .memory_size = vmm->memory_size };
+		struct fsd *fsd;
+
+		close(queues[0]);
+		close(trees[0]);
+		fsd = fsd_setup(&config, &err);
+		if (!fsd || fsd_run(fsd, &err) < 0)
+			fail(&err);
+		_exit(0);
+	}
+	close(queues[1]);
+	close(trees[1]);
+	if (fd_send(trees[0], &add, sizeof(add), &tree, 1) < 0 ||
+	    read(trees[0], &add, sizeof(add)) != (ssize_t)sizeof(add) || add.index)
+		return -1;
+	*monitor = trees[0];
+	return queues[0];
+}
+
 int main(int argc, char **argv)
 {
 	struct vmm_config config = { .memory_size = 256ull << 20,
@@ -63,10 +99,11 @@ int main(int argc, char **argv)
 				     .fs_fd = -1,
 				     .serial_fd = STDOUT_FILENO };
 	double start = now();
-	int option, pair[2], end;
+	int option, pair[2], end, monitor = -1;
+	const char *tree = NULL;
 	struct err err;
 
-	while ((option = getopt(argc, argv, "qc:m:a:")) >= 0) {
+	while ((option = getopt(argc, argv, "qc:m:a:f:")) >= 0) {
 		if (option == 'q')
 			config.serial_fd = -1;
 		else if (option == 'c')
@@ -75,6 +112,8 @@ int main(int argc, char **argv)
 			config.memory_size = strtoull(optarg, NULL, 10) << 20;
 		else if (option == 'a')
 			config.cmdline = optarg;
+		else if (option == 'f')
+			tree = optarg;
 		else
 			return 64;
 	}
@@ -90,17 +129,25 @@ int main(int argc, char **argv)
 	config.memory_fd = guest_memory_create(config.memory_size, &err);
 	if (config.memory_fd < 0)
 		return fail(&err);
+	if (tree && (config.fs_fd = serve(&config, tree, &monitor)) < 0) {
+		perror("boot_vmm: serve files");
+		return 1;
+	}
 	if (config.kvm_fd < 0 || config.kernel_fd < 0 || fd_socketpair(SOCK_SEQPACKET, pair) < 0) {
 		perror("boot_vmm");
 		return 1;
 	}
 	if (fork() == 0) {
 		close(pair[0]);
+		fd_replace(&monitor, -1);
 		config.control_fd = pair[1];
 		_exit(run(&config, start));
 	}
 	close(pair[1]);
+	fd_replace(&config.fs_fd, -1);
 	end = watch(pair[0], start);
-	wait(NULL);
+	fd_replace(&monitor, -1);
+	while (wait(NULL) > 0)
+		;
 	return end;
 }
