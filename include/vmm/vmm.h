@@ -13,7 +13,7 @@
 
 struct vmm_config {
 	int kvm_fd;	      /* /dev/kvm */
-	int memory_fd;	      /* memfd of memory_size bytes: guest RAM, shared with fsd */
+	int memory_fd;	      /* guest_memory_create(): guest RAM, shared with fsd */
 	uint64_t memory_size; /* bytes, a multiple of 2 MiB */
 	unsigned int vcpus;   /* 1 to VMM_VCPUS_MAX */
 	int kernel_fd;	      /* vmlinux (ELF with the kernel's 64-bit entry) or bzImage */
