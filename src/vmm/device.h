@@ -40,7 +40,8 @@ struct device_ops {
 	 */
 	int (*activate)(struct device *device, struct err *err);
 	/*
-	 * A kick: serve the queue until virtqueue_pop() finds nothing, then device_signal().
+	 * A kick: serve the queue until virtqueue_pop() finds nothing, or as many requests as
+	 * the queue has entries and then kick oneself; then device_signal().
 	 * -1 with err set: the driver broke its ring; the device stands still until it is reset.
 	 */
 	int (*notify)(struct device *device, unsigned int queue, struct err *err);
