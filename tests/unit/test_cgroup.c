@@ -93,8 +93,10 @@ static void remove_it(void)
 	assert_false(exists());
 }
 
-/* A child that entered the cgroup and then sleeps, forking first if asked. */
-static pid_t sleeper(bool forks)
+enum kind { SLEEPS, FORKS, SPINS };
+
+/* A child that has entered the cgroup. */
+static pid_t sleeper(enum kind kind)
 {
 	int ready[2];
 	char byte;
@@ -107,11 +109,12 @@ static pid_t sleeper(bool forks)
 
 		if (cgroup_enter(path, 0, &err) < 0)
 			_exit(1);
-		if (forks && fork() > 0)
+		if (kind == FORKS && fork() > 0)
 			fork();
 		(void)!write(ready[1], "x", 1);
 		for (;;)
-			pause();
+			if (kind != SPINS)
+				pause();
 	}
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
@@ -136,6 +139,8 @@ static int teardown(void **state)
 {
 	const struct layout *layout = layout_get();
 
+	if (*path) /* where a test failed, it is still there */
+		cgroup_remove(path, NULL);
 	for (size_t i = 0; i <= layout->n_v1; i++) {
 		const char *mount = i < layout->n_v1 ? layout->v1[i].mount : layout->unified;
 		char *dir = mount ? tree_directory(mount, "moat-unit-test") : NULL;
@@ -337,7 +342,7 @@ static void test_busy(void **state)
 	need(NULL);
 	create(NULL);
 	create(NULL); /* empty: taken over */
-	pid = sleeper(false);
+	pid = sleeper(SLEEPS);
 	assert_int_equal(cgroup_create(path, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "has processes in it"));
 	assert_true(exists());
@@ -367,14 +372,7 @@ static void test_freeze(void **state)
 	if (cgroup_layout() == CGROUP_V1)
 		need("freezer");
 	create(NULL);
-	pid = fork();
-	if (pid == 0) {
-		if (cgroup_enter(path, 0, NULL) < 0)
-			_exit(1);
-		for (;;)
-			;
-	}
-	usleep(20000);
+	pid = sleeper(SPINS);
 	if (cgroup_freeze(path, true, &err) < 0)
 		fail_msg("%s", err.text);
 	before = spent(pid);
@@ -382,7 +380,8 @@ static void test_freeze(void **state)
 	assert_int_equal(spent(pid), before);
 	if (cgroup_freeze(path, false, &err) < 0)
 		fail_msg("%s", err.text);
-	usleep(50000);
+	for (int i = 0; i < 1000 && spent(pid) == before; i++)
+		usleep(10000);
 	assert_true(spent(pid) > before);
 	/* removing it while frozen does not hang */
 	assert_int_equal(cgroup_freeze(path, true, &err), 0);
@@ -399,7 +398,7 @@ static void test_kill_tree(void **state)
 
 	need(NULL);
 	create(NULL);
-	pid = sleeper(true);
+	pid = sleeper(FORKS);
 	/* what a container may have made below, deeper than recursion would like */
 	dir = tree_directory(layout->unified ? layout->unified : layout->v1[0].mount, path);
 	deep = dir;
