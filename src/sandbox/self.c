@@ -13,7 +13,8 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define COPY_MAX (1u << 30) /* bytes a call */
+#define SEALS	 (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 extern char **environ;
 
@@ -48,8 +49,8 @@ static int open_sealed_copy(int self, struct err *err)
 
 	if (copy < 0)
 		return err_set(err, errno, "make a memory file");
-	do
-		n = sendfile(copy, self, &offset, SIZE_MAX >> 1);
+	do /* position and size together must not pass the largest offset */
+		n = sendfile(copy, self, &offset, COPY_MAX);
 	while (n > 0);
 	if (n < 0 || fchmod(copy, 0500) < 0 || fcntl(copy, F_ADD_SEALS, SEALS) < 0)
 		return err_set(err, errno, "copy our own program");
