@@ -160,7 +160,7 @@ class Terminal(Case):
         return seen
 
     def test_typing_size_and_status(self):
-        self.bundle("sh", "-c", "tty; stty size; read x; echo got-$x; trap 'stty size' WINCH; "
+        self.bundle("sh", "-c", "trap 'stty size' WINCH; tty; stty size; read x; echo got-$x; "
                     "while [ ! -e /go ]; do sleep 0.1; done; exit 5",
                     change=lambda c: c["process"].update(terminal=True))
         process, fd = self.run_in_terminal()
