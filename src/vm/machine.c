@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "fs/fsd.h"
+#include "virtio/memory.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
 
@@ -184,18 +185,6 @@ static int fsd_body(void *data, int ready_fd)
 	return 1;
 }
 
-static int make_memory(struct machine *machine, struct err *err)
-{
-	machine->memory_fd = memfd_create("moat-guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (machine->memory_fd < 0 ||
-	    ftruncate(machine->memory_fd, (off_t)machine->size.memory) < 0)
-		return err_set(err, errno, "make %llu MiB of guest memory",
-			       (unsigned long long)machine->size.memory >> 20);
-	if (fcntl(machine->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		return err_set(err, errno, "fix the size of the guest memory");
-	return 0;
-}
-
 /* Forks both; each sets itself up while the other does. */
 static int start_children(struct machine *machine, struct err *err)
 {
@@ -299,12 +288,14 @@ int machine_launch(struct machine *machine, struct err *err)
 {
 	const struct container *container = machine->container;
 
-	if (trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
+	machine->memory_fd = guest_memory_create(machine->size.memory, err);
+	if (machine->memory_fd < 0 ||
+	    trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
 	    stdio_open(&machine->stdio, container->config, machine->options->console_socket,
 		       VMM_PORT_FIRST, err) < 0 ||
-	    make_memory(machine, err) < 0 || start_children(machine, err) < 0 ||
-	    add_ports(machine, err) < 0 || spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 ||
-	    send_trees(machine, err) < 0 || spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
+	    start_children(machine, err) < 0 || add_ports(machine, err) < 0 ||
+	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
+	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
 	stdio_close(&machine->stdio); /* the vmm's alone now, so that ends of streams are seen */
 	return 0;
