@@ -62,7 +62,7 @@ struct fsd_config {
  *   epoll_wait epoll_ctl             the loop
  *   recvmsg                          queues from the vmm, trees from the monitor
  *   write                            interrupts (eventfd), answers to both, log lines
- *   openat close                     O_PATH by one component; "N" in /proc/self/fd for data
+ *   openat close                     O_PATH by one component; "N" in a private /proc/self/fd for data
  *   statx fstatfs readlinkat getdents64 lseek
  *   preadv pwritev2 copy_file_range truncate fallocate fsync fdatasync syncfs
  *   mkdirat mknodat symlinkat linkat unlinkat renameat2

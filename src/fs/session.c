@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "fs/procfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,9 +33,8 @@ struct session *session_new(size_t nodes, size_t fds, struct err *err)
 {
 	struct session *session = xcalloc(1, sizeof(*session));
 
-	session->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	session->proc_fd = procfs_open_fds(err);
 	if (session->proc_fd < 0) {
-		err_set(err, errno, "open /proc/self/fd");
 		free(session);
 		return NULL;
 	}

@@ -472,6 +472,20 @@ static void modes_that_are_refused(void **state)
 	assert_int_equal(client_read(&c, f, handle, 0, 10), 0);
 }
 
+/* Whoever takes fsd over keeps its working directory, which is in a procfs, and its root's uid. */
+static void nothing_of_the_kernel_through_proc(void **state)
+{
+	int fd;
+
+	assert_int_equal(access("../../sys/kernel/core_pattern", F_OK), -1);
+	assert_int_equal(access("../../sysrq-trigger", F_OK), -1);
+	fd = open("../oom_score_adj", O_WRONLY | O_CLOEXEC);
+	assert_int_equal(fd, -1);
+	assert_int_equal(errno, EROFS);
+	/* It is where descriptors have names, still. */
+	assert_int_equal(access("0", F_OK), 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -488,6 +502,7 @@ int main(void)
 		TEST(privileges_do_not_survive),
 		TEST(the_parent_of_a_tree),
 		TEST(modes_that_are_refused),
+		TEST(nothing_of_the_kernel_through_proc),
 	};
 
 	return cmocka_run_group_tests_name("fs attacks", tests, NULL, NULL);
