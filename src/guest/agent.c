@@ -4,10 +4,15 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "cgroup/cgroup.h"
+#include "cgroup/stats.h"
 #include "guest/container.h"
+#include "guest/processes.h"
+#include "oci/events.h"
 #include "rpc/agent.pb-c.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/utsname.h>
@@ -75,7 +80,7 @@ static void serve_create(void *data, struct ttrpc_call call, const ProtobufCMess
 		reply_err(call, &err);
 		return;
 	}
-	response.pid = (uint32_t)container->init.pid;
+	response.pid = (uint32_t)container->init->pid;
 	ttrpc_reply(call, &response.base);
 }
 
@@ -92,41 +97,169 @@ static void serve_start(void *data, struct ttrpc_call call, const ProtobufCMessa
 		reply_empty(call);
 }
 
-/* Processes beside the first one come with exec; until one was made there is none of that id. */
-static struct container *find_process(struct agent *agent, const char *id, const char *exec_id,
-				      struct err *err)
+static void serve_exec(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
-	if (*exec_id) {
-		err_set(err, ERR_NO_CONTAINER, "no process %s in container %s", exec_id, id);
-		return NULL;
+	Moat__Agent__ExecResponse response = MOAT__AGENT__EXEC_RESPONSE__INIT;
+	struct err err = { 0 };
+	struct process *process =
+		container_exec(data, (const Moat__Agent__ExecRequest *)message, &err);
+
+	if (!process) {
+		reply_err(call, &err);
+		return;
 	}
-	return container_find(agent, id, err);
+	response.pid = (uint32_t)process->pid;
+	ttrpc_reply(call, &response.base);
 }
 
 static void serve_wait(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
 	const Moat__Agent__ProcessRequest *request = (const Moat__Agent__ProcessRequest *)message;
 	struct err err = { 0 };
-	struct container *container = find_process(data, request->id, request->exec_id, &err);
+	struct process *process = container_process(data, request->id, request->exec_id, &err);
 
-	if (container)
-		process_wait(&container->init, call);
+	if (process)
+		process_wait(process, call);
 	else
 		reply_err(call, &err);
 }
 
+static int send_signal(const struct agent *agent, const Moat__Agent__SignalRequest *request,
+		       struct err *err)
+{
+	const struct container *container = container_find(agent, request->id, err);
+	const struct process *process;
+
+	if (request->signal > (uint32_t)SIGRTMAX)
+		return err_set(err, EINVAL, "no signal %u", request->signal);
+	if (container && request->all)
+		return container_signal_all(container, (int)request->signal, err);
+	process = container_process(agent, request->id, request->exec_id, err);
+	return process ? container_signal(process, (int)request->signal, err) : -1;
+}
+
 static void serve_signal(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
-	const Moat__Agent__SignalRequest *request = (const Moat__Agent__SignalRequest *)message;
 	struct err err = { 0 };
-	struct container *container = find_process(data, request->id, request->exec_id, &err);
 
-	if (container && request->signal > (uint32_t)SIGRTMAX)
-		err_set(&err, EINVAL, "no signal %u", request->signal);
-	else if (container &&
-		 container_signal(container, (int)request->signal, request->all, &err) == 0)
-		return reply_empty(call);
-	reply_err(call, &err);
+	if (send_signal(data, (const Moat__Agent__SignalRequest *)message, &err) < 0)
+		reply_err(call, &err);
+	else
+		reply_empty(call);
+}
+
+static void serve_resize(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__ResizeTerminalRequest *request =
+		(const Moat__Agent__ResizeTerminalRequest *)message;
+	struct err err = { 0 };
+	const struct process *process =
+		container_process(data, request->id, request->exec_id, &err);
+
+	if (!process ||
+	    streams_resize(&process->streams, request->rows, request->columns, &err) < 0)
+		reply_err(call, &err);
+	else
+		reply_empty(call);
+}
+
+static void serve_delete_process(void *data, struct ttrpc_call call,
+				 const ProtobufCMessage *message)
+{
+	const Moat__Agent__ProcessRequest *request = (const Moat__Agent__ProcessRequest *)message;
+	struct err err = { 0 };
+	struct container *container = container_find(data, request->id, &err);
+	struct process *process = container_process(data, request->id, request->exec_id, &err);
+
+	if (!process || container_delete_process(container, process, &err) < 0)
+		reply_err(call, &err);
+	else
+		reply_empty(call);
+}
+
+/* One that has a cgroup of its own: NULL with err set where there is none. */
+static const char *cgroup_of(const struct agent *agent, const char *id, struct err *err)
+{
+	const struct container *container = container_find(agent, id, err);
+
+	if (container && !container->cgroup)
+		err_set(err, 0, "container %s has no cgroup", id);
+	return container ? container->cgroup : NULL;
+}
+
+static int update(const char *cgroup, const char *text, struct err *err)
+{
+	_cleanup_(oci_linux_resources_free_pointer) struct oci_linux_resources *parsed =
+		oci_linux_resources_parse(text, strlen(text), "resources", err);
+	struct guest_resources resources;
+	int r;
+
+	if (!parsed)
+		return -1;
+	guest_resources_set(&resources, parsed);
+	r = cgroup_update(cgroup, &resources.resources, err);
+	guest_resources_release(&resources);
+	return r;
+}
+
+static void serve_update(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__UpdateContainerRequest *request =
+		(const Moat__Agent__UpdateContainerRequest *)message;
+	struct err err = { 0 };
+	const char *cgroup = cgroup_of(data, request->id, &err);
+
+	if (!cgroup || update(cgroup, request->resources, &err) < 0)
+		reply_err(call, &err);
+	else
+		reply_empty(call);
+}
+
+static void serve_freeze(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__FreezeContainerRequest *request =
+		(const Moat__Agent__FreezeContainerRequest *)message;
+	struct err err = { 0 };
+	const char *cgroup = cgroup_of(data, request->id, &err);
+
+	if (!cgroup || cgroup_freeze(cgroup, request->frozen, &err) < 0)
+		reply_err(call, &err);
+	else
+		reply_empty(call);
+}
+
+static void serve_stats(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__ContainerRequest *request =
+		(const Moat__Agent__ContainerRequest *)message;
+	Moat__Agent__StatsResponse response = MOAT__AGENT__STATS_RESPONSE__INIT;
+	struct err err = { 0 };
+	const char *cgroup = cgroup_of(data, request->id, &err);
+	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats =
+		cgroup ? cgroup_stats(cgroup, &err) : NULL;
+	_cleanup_free_ char *text = stats ? moat_stats_write(stats, NULL) : NULL;
+
+	if (!text) {
+		reply_err(call, &err);
+		return;
+	}
+	response.stats = text;
+	ttrpc_reply(call, &response.base);
+}
+
+static void serve_processes(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__ContainerRequest *request =
+		(const Moat__Agent__ContainerRequest *)message;
+	Moat__Agent__ProcessesResponse response = MOAT__AGENT__PROCESSES_RESPONSE__INIT;
+	struct err err = { 0 };
+	const char *cgroup = cgroup_of(data, request->id, &err);
+
+	if (!cgroup || processes_list(cgroup, &response, &err) < 0)
+		reply_err(call, &err);
+	else
+		ttrpc_reply(call, &response.base);
+	processes_free(&response);
 }
 
 static void serve_delete(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
@@ -162,6 +295,13 @@ static const struct ttrpc_method methods[] = {
 	METHOD("StartContainer", container_request, serve_start),
 	METHOD("Wait", process_request, serve_wait),
 	METHOD("Signal", signal_request, serve_signal),
+	METHOD("Exec", exec_request, serve_exec),
+	METHOD("DeleteProcess", process_request, serve_delete_process),
+	METHOD("ResizeTerminal", resize_terminal_request, serve_resize),
+	METHOD("UpdateContainer", update_container_request, serve_update),
+	METHOD("FreezeContainer", freeze_container_request, serve_freeze),
+	METHOD("Stats", container_request, serve_stats),
+	METHOD("Processes", container_request, serve_processes),
 	METHOD("DeleteContainer", container_request, serve_delete),
 	METHOD("Shutdown", empty, serve_shutdown),
 	{ 0 },

@@ -95,28 +95,40 @@ static int rewrite_mounts(struct guest_config *out,
 	return 0;
 }
 
-static void rewrite_process(struct guest_config *out, const Moat__Agent__Stdio *stdio)
+void guest_process_set(struct guest_process *out, const struct oci_process *parsed,
+		       const Moat__Agent__Stdio *stdio)
 {
-	if (!out->parsed->process)
-		return;
-	out->process = *out->parsed->process;
-	out->config.process = &out->process;
+	struct oci_process *process = &out->process;
+
+	*process = *parsed;
 	/* The agent's own -1000 would be inherited. */
-	if (!out->process.has_oom_score_adj) {
-		out->process.has_oom_score_adj = true;
-		out->process.oom_score_adj = 0;
+	if (!process->has_oom_score_adj) {
+		process->has_oom_score_adj = true;
+		process->oom_score_adj = 0;
 	}
-	/* These confine on the host, where the monitor applies them; the guest has no such policy.
-	 */
-	out->process.apparmor_profile = NULL;
-	out->process.selinux_label = NULL;
+	/* These confine on the host, where the monitor applies them; the guest has no policy. */
+	process->apparmor_profile = NULL;
+	process->selinux_label = NULL;
 	/* It names processors of the host. */
-	out->process.exec_cpu_affinity = NULL;
+	process->exec_cpu_affinity = NULL;
 	if (stdio && stdio->rows && stdio->columns) {
 		out->console_size.height = stdio->rows;
 		out->console_size.width = stdio->columns;
-		out->process.console_size = &out->console_size;
+		process->console_size = &out->console_size;
 	}
+}
+
+/* Those that start with the container's root are the guest's; the monitor runs the others. */
+static void rewrite_hooks(struct guest_config *out)
+{
+	const struct oci_hooks *parsed = out->parsed->hooks;
+
+	out->config.hooks = NULL;
+	if (!parsed || !parsed->n_start_container)
+		return;
+	out->hooks.start_container = parsed->start_container;
+	out->hooks.n_start_container = parsed->n_start_container;
+	out->config.hooks = &out->hooks;
 }
 
 /* The guest's own network is the container's; other namespaces of the host are out of reach. */
@@ -169,36 +181,37 @@ static void rewrite_sysctl(struct guest_config *out)
  * Memory, pids and processor time are limited on both sides: outside for the host's sake, inside so
  * that the workload, and not the machine, meets the limit, and can read it.
  */
-static void rewrite_resources(struct guest_config *out)
+void guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed)
 {
-	const struct oci_linux_resources *parsed = out->parsed->linux_->resources;
+	struct oci_linux_resources *resources = &out->resources;
 	size_t kept = 0;
 
-	if (!parsed)
-		return;
-	out->resources = *parsed;
-	out->linux_.resources = &out->resources;
-	/* These name processors, devices and interfaces of the host. */
-	out->resources.block_io = NULL;
-	out->resources.hugepage_limits = NULL;
-	out->resources.n_hugepage_limits = 0;
-	out->resources.network = NULL;
-	out->resources.rdma = NULL;
-	out->resources.n_rdma = 0;
+	*resources = *parsed;
+	resources->block_io = NULL;
+	resources->hugepage_limits = NULL;
+	resources->n_hugepage_limits = 0;
+	resources->network = NULL;
+	resources->rdma = NULL;
+	resources->n_rdma = 0;
 	if (parsed->cpu) {
 		out->cpu = *parsed->cpu;
 		out->cpu.cpus = NULL;
 		out->cpu.mems = NULL;
 		out->cpu.has_realtime_period = out->cpu.has_realtime_runtime = false;
-		out->resources.cpu = &out->cpu;
+		resources->cpu = &out->cpu;
 	}
 	out->unified = xcalloc(parsed->n_unified, sizeof(*out->unified));
 	for (size_t i = 0; i < parsed->n_unified; i++)
 		for (size_t j = 0; j < ARRAY_LEN(own_controllers); j++)
 			if (str_starts_with(parsed->unified[i].key, own_controllers[j]))
 				out->unified[kept++] = parsed->unified[i];
-	out->resources.unified = out->unified;
-	out->resources.n_unified = kept;
+	resources->unified = out->unified;
+	resources->n_unified = kept;
+}
+
+void guest_resources_release(struct guest_resources *resources)
+{
+	free(steal(resources->unified));
 }
 
 static int rewrite_linux(struct guest_config *out, struct err *err)
@@ -218,7 +231,10 @@ static int rewrite_linux(struct guest_config *out, struct err *err)
 	out->linux_.n_net_devices = 0;
 	out->linux_.mount_label = NULL;
 	rewrite_sysctl(out);
-	rewrite_resources(out);
+	if (out->linux_.resources) {
+		guest_resources_set(&out->resources, out->linux_.resources);
+		out->linux_.resources = &out->resources.resources;
+	}
 	return rewrite_namespaces(out, err);
 }
 
@@ -231,10 +247,12 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 	if (!out->parsed)
 		return -1;
 	out->config = *out->parsed;
-	/* The monitor runs them: their programs are the host's. */
-	out->config.hooks = NULL;
 	out->config.vm = NULL;
-	rewrite_process(out, request->stdio);
+	rewrite_hooks(out);
+	if (out->parsed->process) {
+		guest_process_set(&out->process, out->parsed->process, request->stdio);
+		out->config.process = &out->process.process;
+	}
 	if (rewrite_root(out, request->root, trees, err) < 0 ||
 	    rewrite_mounts(out, request, trees, err) < 0)
 		return -1;
@@ -249,7 +267,7 @@ void guest_config_release(struct guest_config *config)
 	free(config->mounts);
 	free(config->namespaces);
 	free(config->sysctl);
-	free(config->unified);
+	guest_resources_release(&config->resources);
 	free(config->network_sysctl);
 	if (config->config.root == &config->root)
 		free(config->root.path);

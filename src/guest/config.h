@@ -12,20 +12,30 @@
 
 #include <stddef.h>
 
+/* linux.resources without what names processors, devices and interfaces of the host. */
+struct guest_resources {
+	struct oci_linux_resources resources;
+	struct oci_cpu cpu;
+	struct oci_pair *unified; /* ours */
+};
+
+struct guest_process {
+	struct oci_process process;
+	struct oci_console_size console_size;
+};
+
 struct guest_config {
 	struct oci_config *parsed; /* owns all strings but those below */
 	struct oci_config config;  /* what the namespace engine gets: parsed with parts replaced */
 	struct oci_root root;
-	struct oci_process process;
-	struct oci_console_size console_size;
+	struct oci_hooks hooks;
+	struct guest_process process;
 	struct oci_linux linux_;
-	struct oci_linux_resources resources;
-	struct oci_cpu cpu;
+	struct guest_resources resources;
 	struct oci_mount *mounts;		/* the array is ours */
 	char **sources;				/* n_mounts, NULL where the source is as it was */
 	struct oci_namespace *namespaces;	/* ours */
 	struct oci_pair *sysctl;		/* ours: without those of the network */
-	struct oci_pair *unified;		/* ours: without those of the host */
 	const struct oci_pair **network_sysctl; /* what the agent itself has to set */
 	size_t n_network_sysctl;
 };
@@ -41,3 +51,11 @@ int guest_config_read(struct guest_config *config,
 		      const Moat__Agent__CreateContainerRequest *request, const char *trees,
 		      struct err *err);
 void guest_config_release(struct guest_config *config);
+
+/* guest_process_set() - the same for a process alone. @stdio: may be NULL. */
+void guest_process_set(struct guest_process *out, const struct oci_process *parsed,
+		       const Moat__Agent__Stdio *stdio);
+
+/* guest_resources_set() - the same for resources alone; guest_resources_release() them. */
+void guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed);
+void guest_resources_release(struct guest_resources *resources);

@@ -9,15 +9,14 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
-#include "guest/config.h"
 #include "guest/memory_events.h"
+#include "oci/state.h"
 #include "sandbox/sandbox.h"
 
 #include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define ID_MAX 128
 
@@ -59,17 +58,37 @@ static int set_network_sysctl(const struct guest_config *config, struct err *err
 	return 0;
 }
 
-/* Run the namespace engine. The streams are prepared. */
-static int make(struct container *container, const struct guest_config *config, struct err *err)
+/* The state that hooks find on their standard input. */
+static char *describe(const void *context, pid_t pid, const char *status)
 {
-	struct process *init = &container->init;
+	const struct container *container = context;
+	const struct oci_config *config = &container->config.config;
+	struct oci_state state = {
+		.oci_version = config->oci_version,
+		.id = container->id,
+		.status = (char *)status,
+		.pid = pid,
+		.has_pid = true,
+		.bundle = container->bundle,
+		.annotations = config->annotations,
+		.n_annotations = config->n_annotations,
+	};
+
+	return oci_state_write(&state, NULL);
+}
+
+/* Run the namespace engine. The streams are prepared. */
+static int make(struct container *container, struct err *err)
+{
+	struct process *init = container->init;
 	struct sandbox_params params = {
 		.id = container->id,
-		.config = &config->config,
+		.config = &container->config.config,
 		.bundle = "/",
 		.cgroup_path = container->cgroup,
 		.console_socket = init->streams.console[1],
-		.no_new_keyring = false,
+		.describe = describe,
+		.describe_context = container,
 	};
 	_cleanup_fd_ int socket = -1;
 	int pair[2];
@@ -85,9 +104,10 @@ static int make(struct container *container, const struct guest_config *config, 
 	return sandbox_create(&params, &init->pid, err);
 }
 
-static int build(struct container *container, const struct guest_config *config,
-		 const Moat__Agent__CreateContainerRequest *request, struct err *err)
+static int build(struct container *container, const Moat__Agent__Stdio *stdio, struct err *err)
 {
+	const struct guest_config *config = &container->config;
+	struct streams *streams = &container->init->streams;
 	struct agent *agent = container->agent;
 
 	if (!config->config.process)
@@ -95,43 +115,37 @@ static int build(struct container *container, const struct guest_config *config,
 	if (set_network_sysctl(config, err) < 0)
 		return -1;
 	/* First, so that the host answers while the rest is being done. */
-	if (streams_prepare(&container->init.streams, agent, request->stdio, err) < 0)
+	if (streams_prepare(streams, agent, stdio, err) < 0)
 		return -1;
 	if (agent->use_cgroups) {
-		char *path = xasprintf("/%s", container->id);
+		_cleanup_free_ char *path = xasprintf("/%s", container->id);
 
-		if (cgroup_create(path, config->linux_.resources, err) < 0) {
-			free(path);
+		if (cgroup_create(path, config->linux_.resources, err) < 0)
 			return -1;
-		}
-		container->cgroup = path;
+		container->cgroup = steal(path);
 	}
-	if (make(container, config, err) < 0)
+	if (make(container, err) < 0)
 		return -1;
-	return streams_attach(&container->init.streams, agent, process_output_ended, err);
-}
-
-static void kill_init(struct container *container)
-{
-	pid_t pid = container->init.pid;
-
-	if (pid <= 0 || container->init.exited)
-		return;
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	return streams_attach(streams, agent, process_output_ended, err);
 }
 
 static void release(struct container *container)
 {
 	struct err err;
 
-	kill_init(container);
-	process_release(&container->init);
+	while (container->others) {
+		struct process *process = container->others;
+
+		container->others = process->next;
+		process_free(process);
+	}
+	process_free(container->init);
 	fd_replace(&container->start_socket, -1);
 	if (container->cgroup && cgroup_remove(container->cgroup, &err) < 0)
 		log_warning("%s", err.text);
+	guest_config_release(&container->config);
 	free(container->cgroup);
+	free(container->bundle);
 	free(container->id);
 	free(container);
 }
@@ -140,9 +154,7 @@ struct container *container_create(struct agent *agent,
 				   const Moat__Agent__CreateContainerRequest *request,
 				   struct err *err)
 {
-	struct guest_config config;
 	struct container *container;
-	int r;
 
 	if (check_id(agent, request->id, err) < 0)
 		return NULL;
@@ -150,15 +162,12 @@ struct container *container_create(struct agent *agent,
 	*container = (struct container){
 		.agent = agent,
 		.id = xstrdup(request->id),
+		.bundle = xstrdup(request->bundle),
 		.start_socket = -1,
-		.init = { .agent = agent, .container = container, .pid = -1 },
+		.init = process_new(agent, ""),
 	};
-	streams_prepare(&container->init.streams, agent, NULL, NULL);
-	r = guest_config_read(&config, request, agent->machine->trees, err);
-	if (r == 0)
-		r = build(container, &config, request, err);
-	guest_config_release(&config);
-	if (r < 0) {
+	if (guest_config_read(&container->config, request, agent->machine->trees, err) < 0 ||
+	    build(container, request->stdio, err) < 0) {
 		release(container);
 		return NULL;
 	}
@@ -176,11 +185,27 @@ struct container *container_find(const struct agent *agent, const char *id, stru
 	return NULL;
 }
 
+struct process *container_process(const struct agent *agent, const char *id, const char *exec_id,
+				  struct err *err)
+{
+	struct container *container = container_find(agent, id, err);
+
+	if (!container)
+		return NULL;
+	if (!*exec_id)
+		return container->init;
+	for (struct process *p = container->others; p; p = p->next)
+		if (str_eq(p->exec_id, exec_id))
+			return p;
+	err_set(err, ERR_NO_CONTAINER, "no process %s in container %s", exec_id, id);
+	return NULL;
+}
+
 int container_start(struct container *container, struct err *err)
 {
 	int r;
 
-	if (container->started || container->init.exited)
+	if (container->started || container->init->exited)
 		return err_set(err, ERR_NOT_RUNNING,
 			       "start container %s: it is not in state created", container->id);
 	r = sandbox_start(container->start_socket, err);
@@ -189,23 +214,28 @@ int container_start(struct container *container, struct err *err)
 	return r;
 }
 
-int container_signal(struct container *container, int signal, bool all, struct err *err)
+int container_signal(const struct process *process, int signal, struct err *err)
 {
-	if (all && container->cgroup)
-		return cgroup_signal(container->cgroup, signal, err);
-	if (container->init.exited)
+	if (process->exited)
 		return err_set(err, ERR_NO_CONTAINER, "the process has ended");
 	/* It is our child and was not reaped, so the pid is still its own. */
-	if (kill(container->init.pid, signal) < 0)
+	if (kill(process->pid, signal) < 0)
 		return err_set(err, errno, "send signal %d", signal);
 	return 0;
+}
+
+int container_signal_all(const struct container *container, int signal, struct err *err)
+{
+	if (!container->cgroup)
+		return container_signal(container->init, signal, err);
+	return cgroup_signal(container->cgroup, signal, err);
 }
 
 int container_delete(struct container *container, struct err *err)
 {
 	struct container **link = &container->agent->containers;
 
-	if (!container->init.exited)
+	if (!container->init->exited)
 		return err_set(err, ERR_NOT_RUNNING, "delete container %s: its process runs",
 			       container->id);
 	while (*link != container)
@@ -215,14 +245,24 @@ int container_delete(struct container *container, struct err *err)
 	return 0;
 }
 
+static bool is_ended(struct process *process, const struct container *container, pid_t pid,
+		     int wait_status)
+{
+	if (process->pid != pid || process->exited)
+		return false;
+	process_exited(process, wait_status,
+		       container->cgroup && memory_events_oom_kills(container->cgroup) > 0);
+	return true;
+}
+
 void container_reaped(const struct agent *agent, pid_t pid, int wait_status)
 {
 	for (struct container *c = agent->containers; c; c = c->next) {
-		if (c->init.pid != pid || c->init.exited)
-			continue;
-		process_exited(&c->init, wait_status,
-			       c->cgroup && memory_events_oom_kills(c->cgroup) > 0);
-		return;
+		if (is_ended(c->init, c, pid, wait_status))
+			return;
+		for (struct process *p = c->others; p; p = p->next)
+			if (is_ended(p, c, pid, wait_status))
+				return;
 	}
 }
 

@@ -10,11 +10,24 @@
 #include "base/mem.h"
 #include "base/proc.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 
 /* How often to look whether what others hold open has fallen silent. */
 #define GRACE_MS 100
+
+struct process *process_new(struct agent *agent, const char *exec_id)
+{
+	struct process *process = xcalloc(1, sizeof(*process));
+
+	process->agent = agent;
+	process->exec_id = xstrdup(exec_id);
+	process->pid = -1;
+	streams_init(&process->streams);
+	return process;
+}
 
 static void answer(const struct process *process, struct ttrpc_call call)
 {
@@ -97,14 +110,23 @@ void process_wait(struct process *process, struct ttrpc_call call)
 	process->waiters[process->n_waiters++] = call;
 }
 
-void process_release(struct process *process)
+static void kill_and_reap(pid_t pid)
 {
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void process_free(struct process *process)
+{
+	if (process->pid > 0 && !process->exited)
+		kill_and_reap(process->pid);
 	stop_grace(process);
 	streams_close(&process->streams);
 	for (size_t i = 0; i < process->n_waiters; i++)
 		ttrpc_reply_error(process->waiters[i], TTRPC_NOT_FOUND,
-				  "the container was deleted meanwhile");
+				  "the process was deleted meanwhile");
 	free(process->waiters);
-	process->waiters = NULL;
-	process->n_waiters = 0;
+	free(process->exec_id);
+	free(process);
 }

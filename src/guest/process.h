@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A process that the monitor knows: the first one of a container. Its end, and who waits for it. */
+/*
+ * A process that the monitor knows: the first one of a container, or a further one. Its end, and
+ * who waits for it.
+ */
 #pragma once
 
 #include "guest/streams.h"
 
 struct process {
 	struct agent *agent;
-	const struct container *container;
-	pid_t pid;
+	struct process *next; /* of the container's */
+	char *exec_id;	      /* "": the first one */
+	pid_t pid;	      /* -1: none yet */
 	bool exited, oom;
 	uint32_t status; /* 0-255, or 128 + signal */
 	struct streams streams;
@@ -16,6 +20,9 @@ struct process {
 	size_t n_waiters;
 	bool reported; /* Wait is answered at once */
 };
+
+/* process_new() - one without a pid. */
+struct process *process_new(struct agent *agent, const char *exec_id);
 
 /* process_exited() - its status has come; those who wait are answered when its output is sent. */
 void process_exited(struct process *process, int wait_status, bool oom);
@@ -26,5 +33,8 @@ void process_output_ended(struct streams *streams);
 /* process_wait() - answer the call with the status, now or later. */
 void process_wait(struct process *process, struct ttrpc_call call);
 
-/* process_release() - close its streams; calls that still wait are answered with an error. */
-void process_release(struct process *process);
+/*
+ * process_free() - kill and reap what still runs of it, close its streams, answer calls that still
+ * wait with an error.
+ */
+void process_free(struct process *process);

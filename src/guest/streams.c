@@ -5,12 +5,13 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-static void forget_all(struct streams *streams)
+void streams_init(struct streams *streams)
 {
-	*streams = (struct streams){ .console = { -1, -1 } };
+	*streams = (struct streams){ .console = { -1, -1 }, .master = -1 };
 	for (int i = 0; i < 3; i++)
 		streams->sockets[i] = streams->ours[i] = streams->workload[i] = -1;
 }
@@ -38,7 +39,7 @@ static void use_terminal(struct streams *streams)
 int streams_prepare(struct streams *streams, const struct agent *agent,
 		    const Moat__Agent__Stdio *request, struct err *err)
 {
-	forget_all(streams);
+	streams_init(streams);
 	if (!request)
 		return 0;
 	streams->ports[0] = request->stdin_port;
@@ -60,7 +61,8 @@ int streams_prepare(struct streams *streams, const struct agent *agent,
 	return 0;
 }
 
-/* The engine has sent the terminal's master: it serves both ways, so two of it. */
+/* The engine has sent the terminal's master: it serves both ways and tells its size, so three of
+ * it. */
 static int take_master(struct streams *streams, struct err *err)
 {
 	char name[64];
@@ -71,9 +73,11 @@ static int take_master(struct streams *streams, struct err *err)
 	fd_replace(&streams->console[0], -1);
 	fd_replace(&streams->console[1], -1);
 	streams->ours[1] = fcntl(streams->ours[0], F_DUPFD_CLOEXEC, 3);
+	streams->master = fcntl(streams->ours[0], F_DUPFD_CLOEXEC, 3);
 	if (streams->ports[0] && !streams->ports[1])
 		streams->sockets[1] = fcntl(streams->sockets[0], F_DUPFD_CLOEXEC, 3);
-	if (streams->ours[1] < 0 || (streams->ports[0] && streams->sockets[1] < 0))
+	if (streams->ours[1] < 0 || streams->master < 0 ||
+	    (streams->ports[0] && streams->sockets[1] < 0))
 		return err_set(err, errno, "duplicate the terminal of the process");
 	return 0;
 }
@@ -124,6 +128,20 @@ bool streams_has_ended(const struct streams *streams)
 	return !pump_runs(&streams->pumps[1]) && !pump_runs(&streams->pumps[2]);
 }
 
+int streams_resize(const struct streams *streams, uint32_t rows, uint32_t columns, struct err *err)
+{
+	struct winsize size = {
+		.ws_row = (unsigned short)(rows < USHRT_MAX ? rows : USHRT_MAX),
+		.ws_col = (unsigned short)(columns < USHRT_MAX ? columns : USHRT_MAX),
+	};
+
+	if (streams->master < 0)
+		return err_set(err, EINVAL, "the process has no terminal");
+	if (ioctl(streams->master, TIOCSWINSZ, &size) < 0)
+		return err_set(err, errno, "set the terminal's size");
+	return 0;
+}
+
 void streams_close(struct streams *streams)
 {
 	for (int i = 0; i < 3; i++) {
@@ -134,4 +152,5 @@ void streams_close(struct streams *streams)
 	}
 	fd_replace(&streams->console[0], -1);
 	fd_replace(&streams->console[1], -1);
+	fd_replace(&streams->master, -1);
 }

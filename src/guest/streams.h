@@ -15,9 +15,13 @@ struct streams {
 	int workload[3]; /* what becomes 0, 1, 2 of the process; -1: /dev/null */
 	int console[2];	 /* terminal: a socket pair, [1] for the namespace engine */
 	bool terminal;
+	int master; /* terminal: for its size; -1: none */
 	struct pump pumps[3];
 	void (*ended)(struct streams *streams); /* an output has ended */
 };
+
+/* streams_init() - none at all. */
+void streams_init(struct streams *streams);
 
 /*
  * streams_prepare() - make the pipes and begin to connect.
@@ -39,5 +43,8 @@ bool streams_is_drained(const struct streams *streams);
 
 /* streams_has_ended() - nobody can write any output any more, and all is sent. */
 bool streams_has_ended(const struct streams *streams);
+
+/* streams_resize() - set the terminal's size. Returns 0, or -1 with err set. */
+int streams_resize(const struct streams *streams, uint32_t rows, uint32_t columns, struct err *err);
 
 void streams_close(struct streams *streams);

@@ -205,6 +205,8 @@ static void on_answer(void *data, const ProtobufCMessage *response, uint32_t cod
 		reply->number = ((const Moat__Agent__WaitResponse *)response)->status;
 	if (response && response->descriptor == &moat__agent__create_container_response__descriptor)
 		reply->number = ((const Moat__Agent__CreateContainerResponse *)response)->pid;
+	if (response && response->descriptor == &moat__agent__exec_response__descriptor)
+		reply->number = ((const Moat__Agent__ExecResponse *)response)->pid;
 	loop_quit(&reply->host->loop);
 }
 
@@ -214,6 +216,8 @@ static const ProtobufCMessageDescriptor *response_of(const char *method)
 		return &moat__agent__wait_response__descriptor;
 	if (!strcmp(method, "CreateContainer"))
 		return &moat__agent__create_container_response__descriptor;
+	if (!strcmp(method, "Exec"))
+		return &moat__agent__exec_response__descriptor;
 	if (!strcmp(method, "Hello"))
 		return &moat__agent__hello_response__descriptor;
 	return &moat__agent__empty__descriptor;
@@ -293,13 +297,47 @@ uint32_t host_signal(struct host *host, const char *id, uint32_t signal)
 	return host_call(host, "Signal", &request.base, &reply);
 }
 
-int host_wait(struct host *host, const char *id)
+static int wait_process(struct host *host, const char *id, const char *exec_id)
 {
 	Moat__Agent__ProcessRequest request = MOAT__AGENT__PROCESS_REQUEST__INIT;
 	struct reply reply;
 
 	request.id = (char *)id;
+	request.exec_id = (char *)exec_id;
 	return host_call(host, "Wait", &request.base, &reply) == TTRPC_OK ? (int)reply.number : -1;
+}
+
+int host_wait(struct host *host, const char *id)
+{
+	return wait_process(host, id, "");
+}
+
+int host_wait_exec(struct host *host, const char *exec_id)
+{
+	return wait_process(host, "c", exec_id);
+}
+
+uint32_t host_exec(struct host *host, const char *exec_id, const char *script, bool terminal,
+		   int first, struct reply *reply)
+{
+	Moat__Agent__ExecRequest request = MOAT__AGENT__EXEC_REQUEST__INIT;
+	Moat__Agent__Stdio stdio = MOAT__AGENT__STDIO__INIT;
+	_cleanup_free_ char *process =
+		xasprintf("{\"args\":[\"sh\",\"-c\",\"%s\"],\"cwd\":\"/\",\"terminal\":%s,"
+			  "\"env\":[\"PATH=/bin\"]}",
+			  script, terminal ? "true" : "false");
+
+	stdio.terminal = terminal;
+	stdio.stdin_port = HOST_PORT_FIRST + (uint32_t)first;
+	if (!terminal) {
+		stdio.stdout_port = stdio.stdin_port + 1;
+		stdio.stderr_port = stdio.stdin_port + 2;
+	}
+	request.id = (char *)"c";
+	request.exec_id = (char *)exec_id;
+	request.process = process;
+	request.stdio = &stdio;
+	return host_call(host, "Exec", &request.base, reply);
 }
 
 char *host_read(struct host *host, int stream)

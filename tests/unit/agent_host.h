@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #define HOST_PORT_FIRST 16
-#define HOST_PORTS	4
+#define HOST_PORTS	8
 
 struct host {
 	struct loop loop;
@@ -48,11 +48,16 @@ uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage
 /* The same in words. @namespaces: JSON of a list's inside. @terminal: one stream, both ways. */
 uint32_t host_create(struct host *host, const char *id, const char *namespaces, const char *script,
 		     bool terminal, struct reply *reply);
+/* @first: its streams are host->streams[first] and those that follow. */
+uint32_t host_exec(struct host *host, const char *exec_id, const char *script, bool terminal,
+		   int first, struct reply *reply);
 uint32_t host_start_container(struct host *host, const char *id);
 uint32_t host_delete(struct host *host, const char *id);
 uint32_t host_signal(struct host *host, const char *id, uint32_t signal);
 /* host_wait() - returns the exit status, or -1. */
 int host_wait(struct host *host, const char *id);
+/* host_wait_exec() - the same for a further process of container "c". */
+int host_wait_exec(struct host *host, const char *exec_id);
 
 /* host_read() - what a stream gives until its end, as text. The caller frees it. */
 char *host_read(struct host *host, int stream);

@@ -89,7 +89,8 @@ static void test_linux(void **state)
 
 	assert_int_equal(
 		read_with(HEAD PROCESS
-			  ",\"hooks\":{\"prestart\":[{\"path\":\"/bin/x\"}]},"
+			  ",\"hooks\":{\"prestart\":[{\"path\":\"/bin/x\"}],"
+			  "\"startContainer\":[{\"path\":\"/bin/y\"}]},"
 			  "\"linux\":{\"cgroupsPath\":\"/kubepods/x\",\"mountLabel\":\"l\","
 			  "\"namespaces\":[{\"type\":\"pid\"},"
 			  "{\"type\":\"network\",\"path\":\"/proc/7/ns/net\"},"
@@ -104,7 +105,8 @@ static void test_linux(void **state)
 			  NULL, 0),
 		0);
 	linux_ = config.config.linux_;
-	assert_null(config.config.hooks);
+	assert_int_equal(config.config.hooks->n_prestart, 0);
+	assert_int_equal(config.config.hooks->n_start_container, 1);
 	assert_null(linux_->cgroups_path);
 	assert_null(linux_->mount_label);
 	assert_null(linux_->intel_rdt);
