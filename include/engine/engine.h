@@ -39,6 +39,7 @@ struct container {
 
 /* How a container is made. */
 struct create_options {
+	const char *config; /* config.json's name, from the bundle on; NULL: config.json */
 	int preserve_fds;   /* descriptors 3 .. 2+N also reach the workload */
 	int console_socket; /* connected Unix socket for the terminal's master; -1: none */
 	int no_pivot;

@@ -89,7 +89,10 @@ enum status instance_status(const struct instance *instance);
 /* instance_start() - run the user's program. Needs the lock. 0, or -1 (ERR_NOT_RUNNING, …). */
 int instance_start(struct instance *instance, struct err *err);
 
-/* instance_kill() - send a signal. 0, or -1 (ERR_NOT_RUNNING where the container has ended). */
+/*
+ * instance_kill() - send a signal, or with 0 only look whether there is something to signal.
+ * Returns 0, or -1 (ERR_NOT_RUNNING where the container has ended).
+ */
 int instance_kill(struct instance *instance, int signal, bool all, struct err *err);
 
 /*
@@ -137,8 +140,11 @@ char **runtime_list(const struct runtime *runtime, struct err *err);
 void strings_free(char **strings);
 DEFINE_CLEANUP(char *, strings_free)
 
-/* features_json() - what this moat can do (runtime-spec, "Features Structure"). To be freed. */
-char *features_json(void);
+/*
+ * features_json() - what this moat can do here, with the operator's file as it is (runtime-spec,
+ * "Features Structure"). To be freed.
+ */
+char *features_json(const struct runtime *runtime);
 
 /*
  * spec_json() - an example config.json that runs a shell. To be freed.

@@ -29,9 +29,13 @@ struct cli_option {
 	const char *name; /* without the dashes */
 	char short_name;  /* 0: none */
 	enum option_kind kind;
-	void *target;	      /* see enum option_kind */
-	const char *argument; /* what --help calls the value; NULL for flags */
-	const char *help;     /* a phrase without a full stop */
+	void *target; /* see enum option_kind */
+	/*
+	 * What --help calls the value; NULL for flags. Words with | between them are the values
+	 * that are accepted. The shell completes FILE, PATH, DIR and SIGNAL, and ID as an argument.
+	 */
+	const char *argument;
+	const char *help; /* a phrase without a full stop */
 };
 
 struct cli_command {
@@ -43,6 +47,7 @@ struct cli_command {
 	int arguments_min, arguments_max;
 	bool enters; /* a process of moat enters a container: its binary has to be protected */
 	bool options_first; /* options end at the first argument (a command line follows) */
+	int error_status;   /* of an error that has no status of its own; 0: 1 */
 	/*
 	 * What the command does. Returns the exit status of moat; -1 with err set: main() reports
 	 * it and exits with the status that belongs to the code.
@@ -52,7 +57,7 @@ struct cli_command {
 
 /* The global options that commands look at. */
 struct cli_globals {
-	bool debug;
+	bool debug, version;
 	const char *root;
 	const char *log_path;
 	const char *log_format;
@@ -81,8 +86,8 @@ int cli_parse(const struct cli_option *options, bool options_first, int argc, ch
 void cli_help(const struct cli_command *command);
 void cli_help_all(void);
 
-/* cli_json_string() - a quoted, escaped JSON string to stdout. */
-void cli_json_string(const char *s);
+/* The table that `list` and `state` print from: a container as JSON. To be freed. */
+char *cli_row(const struct instance *instance);
 
 extern const struct cli_command create_command, delete_command, doctor_command, events_command,
 	exec_command, features_command, kill_command, list_command, pause_command, ps_command,

@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* moat create: make a container and leave it waiting for start. */
-#include "cli/cli.h"
-
-#include "cli/console.h"
-
-static const char *bundle = ".", *pid_file, *console_path;
-static struct create_options create_options = { .console_socket = -1 };
-static bool no_pivot, no_new_keyring;
+#include "cli/creation.h"
 
 static const struct cli_option options[] = {
-	{ "bundle", 'b', OPTION_STRING, &bundle, "DIR",
-	  "the directory with config.json (the current one)" },
-	{ "console-socket", 0, OPTION_STRING, &console_path, "PATH",
-	  "Unix socket that receives the terminal" },
-	{ "pid-file", 0, OPTION_STRING, &pid_file, "FILE", "write the container's pid to FILE" },
-	{ "no-pivot", 0, OPTION_FLAG, &no_pivot, NULL,
-	  "enter the root file system without pivot_root (on a ramdisk)" },
-	{ "no-new-keyring", 0, OPTION_FLAG, &no_new_keyring, NULL,
-	  "leave the session keyring as it is" },
-	{ "preserve-fds", 0, OPTION_NUMBER, &create_options.preserve_fds, "N",
-	  "pass N more descriptors, from 3 on" },
+	CREATION_OPTIONS,
 	{ 0 },
 };
 
@@ -27,12 +11,9 @@ static int create(struct runtime *runtime, int argc, char **argv, struct err *er
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
 
-	create_options.no_pivot = no_pivot;
-	create_options.no_new_keyring = no_new_keyring;
-	create_options.debug = globals.debug;
-	if (console_path && console_connect(console_path, &create_options.console_socket, err) < 0)
+	if (creation_prepare(err) < 0)
 		return -1;
-	instance = instance_create(runtime, argv[0], bundle, pid_file, &create_options, err);
+	instance = creation_create(runtime, argv[0], err);
 	return instance ? 0 : -1;
 }
 

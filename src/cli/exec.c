@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* moat exec: run a further process in a container. */
-#include "cli/cli.h"
+#include "cli/creation.h"
 
 #include "base/file.h"
 #include "base/str.h"
@@ -15,7 +15,7 @@
 #define PROCESS_MAX (1u << 20) /* bytes of a process file */
 
 static const char *process_path, *cwd, *user, *pid_file, *console_path, *cgroup, *process_label,
-	*apparmor;
+	*apparmor, *pidfd_path;
 static struct cli_list envs, gids, caps;
 static bool tty, detach, no_new_privs, ignore_paused;
 static int preserve_fds;
@@ -28,7 +28,9 @@ static const struct cli_option options[] = {
 	{ "pid-file", 0, OPTION_STRING, &pid_file, "FILE", "write its pid to FILE" },
 	{ "console-socket", 0, OPTION_STRING, &console_path, "PATH",
 	  "Unix socket that receives the terminal" },
-	{ "cwd", 0, OPTION_STRING, &cwd, "DIR", "its working directory" },
+	{ "pidfd-socket", 0, OPTION_STRING, &pidfd_path, "PATH",
+	  "Unix socket that receives a pidfd of it" },
+	{ "cwd", 0, OPTION_STRING, &cwd, "DIRECTORY", "its working directory, inside" },
 	{ "env", 'e', OPTION_LIST, &envs, "NAME=VALUE", "set an environment variable" },
 	{ "user", 'u', OPTION_STRING, &user, "USER[:GROUP]",
 	  "names or numbers, as the container knows them" },
@@ -37,7 +39,8 @@ static const struct cli_option options[] = {
 	{ "no-new-privs", 0, OPTION_FLAG, &no_new_privs, NULL, "set no_new_privs" },
 	{ "process-label", 0, OPTION_STRING, &process_label, "LABEL", "its SELinux label" },
 	{ "apparmor", 0, OPTION_STRING, &apparmor, "PROFILE", "its AppArmor profile" },
-	{ "cgroup", 0, OPTION_STRING, &cgroup, "PATH", "a cgroup below the container's" },
+	{ "cgroup", 0, OPTION_STRING, &cgroup, "[CONTROLLER:]CGROUP",
+	  "a cgroup below the container's" },
 	{ "preserve-fds", 0, OPTION_NUMBER, &preserve_fds, "N",
 	  "pass N more descriptors, from 3 on" },
 	{ "ignore-paused", 0, OPTION_FLAG, &ignore_paused, NULL,
@@ -175,7 +178,7 @@ static int open_console(struct foreground *foreground, const struct oci_process 
 	if (!process->terminal)
 		return 0;
 	if (console_path)
-		return console_connect(console_path, &exec->console_socket, err);
+		return socket_connect("console socket", console_path, &exec->console_socket, err);
 	if (detach)
 		return err_set(err, 0,
 			       "a terminal of a process in the background has to go "
@@ -204,6 +207,7 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 	_cleanup_(instance_free_pointer) struct instance *instance =
 		instance_load(runtime, argv[0], false, err);
 	_cleanup_(oci_process_free_pointer) struct oci_process *process = NULL;
+	_cleanup_fd_ int pidfd_socket = -1;
 	struct foreground foreground = { .kill = pass_on };
 	struct exec_options exec = { .user = user,
 				     .cgroup = cgroup,
@@ -215,11 +219,12 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 		return -1;
 	process = make_process(instance, argc - 1, argv + 1, err);
 	if (!process || (!detach && foreground_prepare(&foreground, err) < 0) ||
-	    open_console(&foreground, process, &exec, err) < 0)
+	    open_console(&foreground, process, &exec, err) < 0 ||
+	    pidfd_connect(pidfd_path, &pidfd_socket, err) < 0)
 		return -1;
 	exec.process = process;
 	if (instance_exec(instance, &exec, &foreground.pid, err) < 0 ||
-	    write_pid(foreground.pid, err) < 0)
+	    write_pid(foreground.pid, err) < 0 || pidfd_send(pidfd_socket, foreground.pid, err) < 0)
 		return -1;
 	if (detach)
 		return 0;
@@ -240,5 +245,6 @@ const struct cli_command exec_command = {
 	.arguments_max = 65536,
 	.enters = true,
 	.options_first = true,
+	.error_status = 255, /* told from the command's own */
 	.run = exec_process,
 };

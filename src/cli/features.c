@@ -2,13 +2,15 @@
 /* moat features: what this moat can do, as JSON for engines. */
 #include "cli/cli.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 
 static int features(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
-	_cleanup_free_ char *text = features_json();
+	_cleanup_free_ char *text = features_json(runtime), *indented = json_indent(text);
 
-	puts(text);
+	fputs(indented, stdout);
 	return 0;
 }
 

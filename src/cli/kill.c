@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/proc.h"
+#include "base/str.h"
 
 static bool all;
 
@@ -11,10 +12,16 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
+/* Signal 0 is none: it only finds out whether there is something to signal, as with kill(2). */
+static int parse(const char *text, struct err *err)
+{
+	return str_eq(text, "0") ? 0 : signal_parse(text, err);
+}
+
 static int kill_container(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
-	int signal = signal_parse(argc > 1 ? argv[1] : "TERM", err);
+	int signal = parse(argc > 1 ? argv[1] : "TERM", err);
 
 	if (signal < 0)
 		return -1;
@@ -26,7 +33,8 @@ const struct cli_command kill_command = {
 	.name = "kill",
 	.arguments = "ID [SIGNAL]",
 	.summary = "send a signal, TERM if none is named, to a container's first process",
-	.details = "SIGNAL is a name such as TERM, SIGTERM or RTMIN+3, or a number.",
+	.details = "SIGNAL is a name such as TERM, SIGTERM or RTMIN+3, or a number;\n0 only looks "
+		   "whether the container runs.",
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 2,

@@ -4,57 +4,14 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/commit.h"
 #include "sandbox/self.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-struct cli_globals globals = { .log_format = "text" };
-
-static bool want_version;
-
-const struct cli_option global_options[] = {
-	{ "root", 0, OPTION_STRING, &globals.root, "DIR",
-	  "where containers' state is kept (/run/moat; else $XDG_RUNTIME_DIR/moat)" },
-	{ "isolation", 0, OPTION_STRING, &globals.isolation, "LEVEL",
-	  "vm (default), sandbox or plain" },
-	{ "log", 0, OPTION_STRING, &globals.log_path, "FILE", "append log lines to FILE" },
-	{ "log-format", 0, OPTION_STRING, &globals.log_format, "FORMAT", "text or json" },
-	{ "debug", 0, OPTION_FLAG, &globals.debug, NULL, "log more; a guest's console too" },
-	{ "config", 0, OPTION_STRING, &globals.config_path, "FILE",
-	  "the operator's file (/etc/moat/moat.json)" },
-	{ "systemd-cgroup", 0, OPTION_FLAG, &globals.systemd_cgroup, NULL,
-	  "let systemd manage cgroups" },
-	{ "cgroup-manager", 0, OPTION_STRING, &globals.cgroup_manager, "NAME",
-	  "cgroupfs, systemd or disabled" },
-	{ "rootless", 0, OPTION_STRING, &globals.rootless, "WHEN",
-	  "true, false or auto; accepted for engines: moat looks for itself" },
-	{ "version", 'v', OPTION_FLAG, &want_version, NULL, "show the version" },
-	{ 0 },
-};
-
-const struct cli_command *const commands[] = {
-	&run_command,
-	&create_command,
-	&start_command,
-	&exec_command,
-	&state_command,
-	&kill_command,
-	&pause_command,
-	&resume_command,
-	&delete_command,
-	&list_command,
-	&spec_command,
-	&features_command,
-	&doctor_command,
-	&ps_command,
-	&update_command,
-	&events_command,
-	NULL,
-};
-
 /* The status that a shell, or an engine, expects with an error. */
-static int exit_status(const struct err *err)
+static int exit_status(const struct cli_command *command, const struct err *err)
 {
 	switch (err->code) {
 	case ERR_PROGRAM_NOT_FOUND:
@@ -62,21 +19,23 @@ static int exit_status(const struct err *err)
 	case ERR_PROGRAM_DENIED:
 		return 126;
 	default:
-		return 1;
+		return command && command->error_status ? command->error_status : 1;
 	}
 }
 
-static int report(const struct err *err)
+static int report(const struct cli_command *command, const struct err *err)
 {
 	log_error("%s", err->text);
 	if (globals.log_path) /* engines read the log, people what is on the terminal */
 		dprintf(STDERR_FILENO, "moat: %s\n", err->text);
-	return exit_status(err);
+	return exit_status(command, err);
 }
 
 static int print_version(void)
 {
-	printf("moat version %s\nspec: %s\n", MOAT_VERSION, RUNTIME_OCI_VERSION);
+	/* dockerd and containerd read these lines. */
+	printf("moat version %s\ncommit: %s\nspec: %s\n", MOAT_VERSION, MOAT_COMMIT,
+	       RUNTIME_OCI_VERSION);
 	return 0;
 }
 
@@ -93,10 +52,7 @@ static int open_log(struct err *err)
 {
 	bool json = str_eq(globals.log_format, "json");
 
-	if (!json && !str_eq(globals.log_format, "text"))
-		return err_set(err, 0, "--log-format: expected text or json, found '%.64s'",
-			       globals.log_format);
-	return log_open(globals.log_path, json && globals.log_path, globals.debug, err);
+	return log_open(globals.log_path, json, globals.debug, err);
 }
 
 static int run_command_line(const struct cli_command *command, const char *program, int argc,
@@ -139,21 +95,21 @@ int main(int argc, char **argv)
 	first = cli_parse(global_options, true, argc, argv, &help, &err);
 	if (first < 0) {
 		err_hint(&err, "see moat --help");
-		return report(&err);
+		return report(NULL, &err);
 	}
 	if (help)
 		return cli_help_all(), 0;
-	if (want_version)
+	if (globals.version)
 		return print_version();
 	if (open_log(&err) < 0)
-		return report(&err);
+		return report(NULL, &err);
 	if (first == argc) {
 		cli_help_all();
 		return 1;
 	}
 	command = find_command(argv[first], &err);
 	if (!command || (command->enters && self_protect(argv, &err) < 0))
-		return report(&err);
+		return report(command, &err);
 	r = run_command_line(command, argv[0], argc - first, argv + first, &err);
-	return r < 0 ? report(&err) : r;
+	return r < 0 ? report(command, &err) : r;
 }

@@ -8,12 +8,45 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OPTIONS_MAX 64
 #define LONG_ONLY   0x100 /* getopt's value of option i is LONG_ONLY + i */
 
 static const struct option help_option = { "help", no_argument, NULL, 'h' };
+
+/* --flag, or --flag=true and --flag=false as programs in Go write it. */
+static int flag_set(const struct cli_option *option, const char *value, struct err *err)
+{
+	bool off = value && (str_eq(value, "false") || str_eq(value, "0"));
+
+	if (value && !off && !str_eq(value, "true") && !str_eq(value, "1"))
+		return err_set(err, 0, "--%s: expected true or false, or no value, found '%.64s'",
+			       option->name, value);
+	*(bool *)option->target = !off;
+	return 0;
+}
+
+/* Checks the value against the words of "one|another". */
+static int string_set(const struct cli_option *option, const char *value, struct err *err)
+{
+	size_t length = strlen(value);
+	const char *word = option->argument;
+
+	while (strchr(option->argument, '|')) {
+		size_t n = strcspn(word, "|");
+
+		if (n == length && memcmp(word, value, n) == 0)
+			break;
+		if (!word[n])
+			return err_set(err, 0, "--%s: expected %s, found '%.64s'", option->name,
+				       option->argument, value);
+		word += n + 1;
+	}
+	*(const char **)option->target = value;
+	return 0;
+}
 
 static int option_set(const struct cli_option *option, const char *value, struct err *err)
 {
@@ -22,11 +55,9 @@ static int option_set(const struct cli_option *option, const char *value, struct
 
 	switch (option->kind) {
 	case OPTION_FLAG:
-		*(bool *)option->target = true;
-		break;
+		return flag_set(option, value, err);
 	case OPTION_STRING:
-		*(const char **)option->target = value;
-		break;
+		return string_set(option, value, err);
 	case OPTION_NUMBER:
 		if (str_to_u64(value, INT_MAX, &number) < 0)
 			return err_set(err, 0, "--%s: expected a number, found '%.64s'",
@@ -68,9 +99,9 @@ int cli_parse(const struct cli_option *options, bool options_first, int argc, ch
 	for (size_t i = 0; options && options[i].name && i < OPTIONS_MAX; i++) {
 		bool value = options[i].kind != OPTION_FLAG;
 
-		longs[i + 1] =
-			(struct option){ options[i].name, value ? required_argument : no_argument,
-					 NULL, LONG_ONLY + (int)i };
+		longs[i + 1] = (struct option){ options[i].name,
+						value ? required_argument : optional_argument, NULL,
+						LONG_ONLY + (int)i };
 		if (options[i].short_name)
 			used += (size_t)snprintf(shorts + used, sizeof(shorts) - used, "%c%s",
 						 options[i].short_name, value ? ":" : "");

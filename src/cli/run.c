@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* moat run: create, start, wait and delete, with signals passed on. */
-#include "cli/cli.h"
+#include "cli/creation.h"
 
 #include "base/log.h"
 #include "cli/foreground.h"
@@ -8,26 +8,14 @@
 
 #include <sys/prctl.h>
 
-static const char *bundle = ".", *pid_file, *console_path;
-static struct create_options create_options = { .console_socket = -1 };
-static bool detach, keep, no_pivot, no_new_keyring, no_subreaper;
+static bool detach, keep, no_subreaper;
 
 static const struct cli_option options[] = {
-	{ "bundle", 'b', OPTION_STRING, &bundle, "DIR",
-	  "the directory with config.json (the current one)" },
+	CREATION_OPTIONS,
 	{ "detach", 'd', OPTION_FLAG, &detach, NULL, "leave it running and return" },
-	{ "console-socket", 0, OPTION_STRING, &console_path, "PATH",
-	  "Unix socket that receives the terminal" },
-	{ "pid-file", 0, OPTION_STRING, &pid_file, "FILE", "write the container's pid to FILE" },
 	{ "keep", 0, OPTION_FLAG, &keep, NULL, "do not delete the container when it has ended" },
 	{ "no-subreaper", 0, OPTION_FLAG, &no_subreaper, NULL,
 	  "leave reaping the container's orphans to others" },
-	{ "no-pivot", 0, OPTION_FLAG, &no_pivot, NULL,
-	  "enter the root file system without pivot_root (on a ramdisk)" },
-	{ "no-new-keyring", 0, OPTION_FLAG, &no_new_keyring, NULL,
-	  "leave the session keyring as it is" },
-	{ "preserve-fds", 0, OPTION_NUMBER, &create_options.preserve_fds, "N",
-	  "pass N more descriptors, from 3 on" },
 	{ 0 },
 };
 
@@ -67,15 +55,12 @@ static int run_detached(struct instance *instance, struct err *err)
 
 static int prepare(struct foreground *foreground, struct err *err)
 {
-	create_options.no_pivot = no_pivot;
-	create_options.no_new_keyring = no_new_keyring;
-	create_options.debug = globals.debug;
-	create_options.foreground = !detach;
-	if (console_path)
-		return console_connect(console_path, &create_options.console_socket, err);
-	if (detach)
+	creation.options.foreground = !detach;
+	if (creation_prepare(err) < 0)
+		return -1;
+	if (detach || creation.console_path)
 		return 0;
-	return console_pair(&foreground->console, &create_options.console_socket, err);
+	return console_pair(&foreground->console, &creation.options.console_socket, err);
 }
 
 static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
@@ -87,14 +72,14 @@ static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
 		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if ((!detach && foreground_prepare(&foreground, err) < 0) || prepare(&foreground, err) < 0)
 		return -1;
-	instance = instance_create(runtime, argv[0], bundle, pid_file, &create_options, err);
+	instance = creation_create(runtime, argv[0], err);
 	if (!instance)
 		return -1;
 	if (detach)
 		return run_detached(instance, err);
 	foreground.data = instance;
 	foreground.pid = instance->container.pid;
-	foreground.terminal = instance->config->process->terminal && !console_path;
+	foreground.terminal = instance->config->process->terminal && !creation.console_path;
 	return run_foreground(&foreground, instance, err);
 }
 

@@ -11,7 +11,8 @@ static bool rootless;
 static const struct cli_option options[] = {
 	{ "bundle", 'b', OPTION_STRING, &bundle, "DIR",
 	  "where to write it (the current directory)" },
-	{ "rootless", 0, OPTION_FLAG, &rootless, NULL, "for an ordinary user" },
+	{ "rootless", 0, OPTION_FLAG, &rootless, NULL,
+	  "with a user namespace, for an ordinary user" },
 	{ 0 },
 };
 
@@ -25,7 +26,7 @@ static int spec(struct runtime *runtime, int argc, char **argv, struct err *err)
 		return err_set(err, 0, "%s is there already: remove it first", path);
 	if (fd < 0)
 		return err_set(err, errno, "create %s", path);
-	if (fd_write_full(fd, text, strlen(text)) < 0 || fd_write_full(fd, "\n", 1) < 0)
+	if (fd_write_full(fd, text, strlen(text)) < 0)
 		return err_set(err, errno, "write %s", path);
 	return 0;
 }
@@ -34,6 +35,7 @@ const struct cli_command spec_command = {
 	.name = "spec",
 	.arguments = "",
 	.summary = "write an example config.json that runs a shell",
+	.details = "A config.json that is there already is left as it is, and an error.",
 	.options = options,
 	.run = spec,
 };

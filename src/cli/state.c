@@ -14,9 +14,9 @@ static int state(struct runtime *runtime, int argc, char **argv, struct err *err
 
 	if (!instance)
 		return -1;
-	text = instance_state(instance);
+	text = cli_row(instance);
 	indented = json_indent(text);
-	puts(indented);
+	fputs(indented, stdout);
 	return 0;
 }
 

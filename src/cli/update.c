@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RESOURCES_MAX (1u << 20) /* bytes of a resources file */
 
@@ -35,7 +36,7 @@ enum limit {
 	LIMITS,
 };
 
-static const char *given[LIMITS], *resources_path;
+static const char *given[LIMITS], *resources_path, *l3_cache, *memory_bandwidth;
 
 static const struct {
 	const char *section, *property;
@@ -86,6 +87,10 @@ static const struct cli_option options[] = {
 	  "limit of memory and swap together; -1: none" },
 	{ "pids-limit", 0, OPTION_STRING, &given[PIDS_LIMIT], "NUMBER",
 	  "how many processes and threads; -1: no limit" },
+	{ "l3-cache-schema", 0, OPTION_STRING, &l3_cache, "SCHEMA",
+	  "share of the L3 cache, with resctrl; refused: no container has a group there" },
+	{ "mem-bw-schema", 0, OPTION_STRING, &memory_bandwidth, "SCHEMA",
+	  "share of the memory's bandwidth, with resctrl; refused likewise" },
 	{ 0 },
 };
 
@@ -176,12 +181,34 @@ static char *resources_text(struct err *err)
 	return text;
 }
 
+/* config.json's intelRdt is refused, so that no container is in a group whose schema could change.
+ */
+static int check_options(struct err *err)
+{
+	const char *schema = l3_cache ? "l3-cache-schema" : "mem-bw-schema";
+
+	if (l3_cache || memory_bandwidth)
+		return err_set(err, 0, "--%s: the container has no group of its own in resctrl, %s",
+			       schema,
+			       access("/sys/fs/resctrl/schemata", F_OK) < 0
+				       ? "which this machine does not offer at /sys/fs/resctrl"
+				       : "as moat makes none");
+	for (enum limit i = 0; resources_path && i < LIMITS; i++)
+		if (given[i])
+			return err_set(err, 0, "--%s: give it or --resources, not both",
+				       options[1 + i].name);
+	return 0;
+}
+
 static int update(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
-	_cleanup_free_ char *text = resources_text(err);
+	_cleanup_free_ char *text = NULL;
 	_cleanup_(oci_linux_resources_free_pointer) struct oci_linux_resources *resources = NULL;
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
 
+	if (check_options(err) < 0)
+		return -1;
+	text = resources_text(err);
 	if (!text)
 		return -1;
 	resources = oci_linux_resources_parse(text, strlen(text), "resources", err);

@@ -17,10 +17,12 @@
 #include <time.h>
 
 /* Reads the bundle's config and keeps a copy: later changes to the file change nothing. */
-static int read_bundle(struct instance *instance, const char *bundle, char **text, size_t *size,
-		       struct err *err)
+static int read_bundle(struct instance *instance, const char *bundle, const char *name, char **text,
+		       size_t *size, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("%s/config.json", bundle);
+	_cleanup_free_ char *path =
+		name && name[0] == '/' ? xstrdup(name)
+				       : xasprintf("%s/%s", bundle, name ? name : "config.json");
 
 	*text = file_read(AT_FDCWD, path, RUNTIME_CONFIG_MAX, size, err);
 	if (!*text && err->code == ENOENT)
@@ -60,7 +62,7 @@ static int check_bundle(struct instance *instance, const char *bundle,
 
 static struct oci_pair *copy_pairs(const struct oci_pair *pairs, size_t count)
 {
-	struct oci_pair *copy = xcalloc(count, sizeof(*copy));
+	struct oci_pair *copy = count ? xcalloc(count, sizeof(*copy)) : NULL;
 
 	for (size_t i = 0; i < count; i++) {
 		copy[i].key = xstrdup(pairs[i].key);
@@ -153,7 +155,7 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 		return err_set(err, errno, "find the bundle %s", bundle), NULL;
 	instance = instance_new(runtime, id);
 	instance->record = xcalloc(1, sizeof(*instance->record));
-	if (read_bundle(instance, path, &text, &size, err) < 0 ||
+	if (read_bundle(instance, path, options->config, &text, &size, err) < 0 ||
 	    check_bundle(instance, path, options, err) < 0 ||
 	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
 	    choose_cgroup(instance, err) < 0)

@@ -2,14 +2,20 @@
 /* What `features` says: collected from the tables that the engines themselves use. */
 #include "runtime/runtime.h"
 
+#include "base/str.h"
 #include "oci/config.h"
 #include "oci/runtime_features.h"
+#include "oci/settings.h"
 #include "sandbox/mount_options.h"
 #include "sandbox/seccomp.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <sys/capability.h>
+
+/* In the order in which they run. */
+static const char *const hooks[] = { "prestart",       "createRuntime", "createContainer",
+				     "startContainer", "poststart",	"poststop" };
 
 static size_t count(const char *const *names)
 {
@@ -50,15 +56,17 @@ static char **capability_names(size_t *n)
 	return names;
 }
 
-char *features_json(void)
+static bool has_name(const char *const *names, const char *name)
 {
-	struct oci_features_cgroup cgroup = { .v1 = true,
-					      .has_v1 = true,
-					      .v2 = true,
-					      .has_v2 = true,
-					      .has_systemd = true,
-					      .has_systemd_user = true };
-	struct oci_features_seccomp seccomp = {
+	for (; *names; names++)
+		if (str_eq(*names, name))
+			return true;
+	return false;
+}
+
+static struct oci_features_seccomp seccomp_features(void)
+{
+	return (struct oci_features_seccomp){
 		.enabled = true,
 		.has_enabled = true,
 		.actions = (char **)oci_seccomp_actions,
@@ -70,27 +78,67 @@ char *features_json(void)
 		.known_flags = (char **)oci_seccomp_flags,
 		.n_known_flags = count(oci_seccomp_flags),
 	};
+}
+
+/*
+ * An annotation of config.json may weaken nothing unless the operator lists it: what is listed is
+ * what an engine must not pass on from people it does not trust.
+ */
+static void add_annotations(struct oci_features *features, const struct moat_settings *settings,
+			    struct oci_pair *version)
+{
+	*version = (struct oci_pair){ (char *)"run.moat.version", (char *)MOAT_VERSION };
+	features->annotations = version;
+	features->n_annotations = 1;
+	features->potentially_unsafe_config_annotations = settings->annotations;
+	features->n_potentially_unsafe_config_annotations = settings->n_annotations;
+}
+
+char *features_json(const struct runtime *runtime)
+{
+	const char *const *options = mount_option_names();
+	struct oci_features_cgroup cgroup = { .v1 = true,
+					      .has_v1 = true,
+					      .v2 = true,
+					      .has_v2 = true,
+					      .has_systemd = true,
+					      .has_systemd_user = true,
+					      .rdma = true,
+					      .has_rdma = true };
+	struct oci_features_seccomp seccomp = seccomp_features();
 	_cleanup_free_ char **flags = supported_flags(&seccomp.n_supported_flags);
 	_cleanup_(strings_free_pointer) char **capabilities = NULL;
 	struct oci_features_enabled no = { .has_enabled = true };
+	struct oci_features_enabled yes = { .enabled = true, .has_enabled = true };
+	struct oci_features_intel_rdt rdt = { .has_enabled = true };
+	struct oci_features_mount_extensions extensions = {
+		.idmap = has_name(options, "idmap") ? &yes : &no,
+	};
 	struct oci_features_linux linux_ = {
 		.namespaces = (char **)oci_namespace_types,
 		.n_namespaces = count(oci_namespace_types),
 		.cgroup = &cgroup,
 		.seccomp = &seccomp,
-		.apparmor = &no,
+		.apparmor = &yes,
 		.selinux = &no,
+		.intel_rdt = &rdt,
+		.mount_extensions = &extensions,
+		.net_devices = &no,
 	};
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",
 		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
-		.mount_options = (char **)mount_option_names(),
-		.n_mount_options = count(mount_option_names()),
+		.hooks = (char **)hooks,
+		.n_hooks = ARRAY_LEN(hooks),
+		.mount_options = (char **)options,
+		.n_mount_options = count(options),
 		.linux_ = &linux_,
 	};
+	struct oci_pair version;
 
 	seccomp.supported_flags = flags;
 	capabilities = capability_names(&linux_.n_capabilities);
 	linux_.capabilities = capabilities;
+	add_annotations(&features, runtime->settings, &version);
 	return oci_features_write(&features, NULL);
 }

@@ -164,10 +164,13 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 	enum status status = instance_status(instance);
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING) {
-		if (all) /* whatever the first process left in the cgroup */
+		if (all && signal != 0) /* whatever the first process left in the cgroup */
 			return instance->engine->kill(&instance->container, signal, all, err);
-		return wrong_state(instance, "signal", "", err);
+		/* containerd and CRI-O look for the words "container not running". */
+		return wrong_state(instance, "signal", ": container not running", err);
 	}
+	if (signal == 0) /* kill(2): only look */
+		return 0;
 	return instance->engine->kill(&instance->container, signal, all, err);
 }
 

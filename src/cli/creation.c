@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Making a container: what create, run and restore share. */
+#include "cli/creation.h"
+
+#include "base/log.h"
+#include "cli/console.h"
+
+#include <sys/syscall.h>
+
+struct creation creation = { .bundle = ".", .options.console_socket = -1, .pidfd_socket = -1 };
+
+int pidfd_connect(const char *path, int *fd, struct err *err)
+{
+	*fd = -1;
+	return path ? socket_connect("pidfd socket", path, fd, err) : 0;
+}
+
+int pidfd_send(int socket, pid_t pid, struct err *err)
+{
+	static const char name[] = "pidfd";
+	_cleanup_fd_ int fd = -1;
+
+	if (socket < 0)
+		return 0;
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0)
+		return err_set(err, errno, "open a pidfd of process %d", (int)pid);
+	if (fd_send(socket, name, sizeof(name) - 1, &fd, 1) < 0)
+		return err_set(err, errno, "send the pidfd to the pidfd socket");
+	return 0;
+}
+
+int creation_prepare(struct err *err)
+{
+	creation.options.config = creation.config;
+	creation.options.no_pivot = creation.no_pivot;
+	creation.options.no_new_keyring = creation.no_new_keyring;
+	creation.options.debug = globals.debug;
+	if (pidfd_connect(creation.pidfd_path, &creation.pidfd_socket, err) < 0)
+		return -1;
+	if (!creation.console_path)
+		return 0;
+	return socket_connect("console socket", creation.console_path,
+			      &creation.options.console_socket, err);
+}
+
+struct instance *creation_create(const struct runtime *runtime, const char *id, struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = instance_create(
+		runtime, id, creation.bundle, creation.pid_file, &creation.options, err);
+	struct err cleanup = { 0 };
+
+	if (!instance)
+		return NULL;
+	if (pidfd_send(creation.pidfd_socket, instance->container.pid, err) == 0)
+		return steal(instance);
+	if (instance_delete(instance, true, &cleanup) < 0)
+		log_warning("%s", cleanup.text);
+	return NULL;
+}
