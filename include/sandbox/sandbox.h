@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct hardening;
 struct oci_config;
 struct oci_process;
 
@@ -23,7 +24,8 @@ struct sandbox_params {
 	int preserve_fds;	 /* descriptors 3 .. 2+N of the caller reach the workload */
 	int console_socket;	 /* connected Unix socket for the terminal's master; -1 */
 	int pid_fd;		 /* file that gets "PID START_TIME" before init goes on; 0: none */
-	const char *seccomp_cache; /* seccomp_filter_compile()'s cache; NULL: none */
+	const char *seccomp_cache;	   /* seccomp_filter_compile()'s cache; NULL: none */
+	const struct hardening *hardening; /* what level sandbox adds; NULL: nothing */
 	int no_pivot;
 	int no_new_keyring;
 	/*
@@ -73,6 +75,7 @@ struct sandbox_exec_params {
 	int preserve_fds;
 	int console_socket;
 	const char *seccomp_cache;
+	const struct hardening *hardening;
 	int no_new_keyring;
 };
 

@@ -9,6 +9,9 @@
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
 #include "oci/record.h"
+#include "oci/settings.h"
+#include "runtime/ids.h"
+#include "sandbox/harden.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -101,6 +104,39 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 	return instance->record->cgroup_path ? 0 : -1;
 }
 
+/* What level sandbox wants of the config, as far as it can be had before anything is made. */
+static int harden(struct instance *instance, struct err *err)
+{
+	const struct moat_settings *settings = instance->runtime->settings;
+
+	if (instance->container.isolation != ISOLATION_SANDBOX)
+		return 0;
+	if (geteuid() != 0)
+		return err_set(err, 0,
+			       "level sandbox needs root: ids of the container's own cannot be "
+			       "had otherwise");
+	if (!instance->record->cgroup_path)
+		return err_set(err, 0,
+			       "level sandbox needs a cgroup: without one its limits cannot be "
+			       "kept");
+	return harden_config(instance->config, settings, err);
+}
+
+static int give_ids(struct instance *instance, struct err *err)
+{
+	const struct moat_settings *settings = instance->runtime->settings;
+
+	if (instance->container.isolation != ISOLATION_SANDBOX ||
+	    !harden_needs_ids(instance->config))
+		return 0;
+	if (ids_allocate(settings->sandbox, instance->state_path, &instance->record->id_base, err) <
+	    0)
+		return -1;
+	instance->container.id_base = instance->record->id_base;
+	harden_map_ids(instance->config, instance->record->id_base);
+	return 0;
+}
+
 static int write_pid_file(const char *path, pid_t pid, struct err *err)
 {
 	char text[16];
@@ -115,7 +151,7 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 {
 	struct container *container = &instance->container;
 
-	if (state_write(instance, err) < 0 ||
+	if (give_ids(instance, err) < 0 || state_write(instance, err) < 0 ||
 	    file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
 		return -1;
 	if (instance->engine->create(container, options, err) < 0)
@@ -158,7 +194,7 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 	if (read_bundle(instance, path, options->config, &text, &size, err) < 0 ||
 	    check_bundle(instance, path, options, err) < 0 ||
 	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
-	    choose_cgroup(instance, err) < 0)
+	    choose_cgroup(instance, err) < 0 || harden(instance, err) < 0)
 		return NULL;
 	fill_record(instance, path);
 	if (state_create(runtime, instance, id, err) < 0) {

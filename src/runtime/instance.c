@@ -10,6 +10,7 @@
 #include "oci/config.h"
 #include "oci/record.h"
 #include "oci/state.h"
+#include "runtime/ids.h"
 #include "sandbox/hooks.h"
 
 #include <fcntl.h>
@@ -59,6 +60,7 @@ void instance_connect(struct instance *instance)
 	container->cgroup_path = record->cgroup_path;
 	container->pid = record->pid;
 	container->start_time = record->start_time;
+	container->id_base = record->id_base;
 	container->state_path = instance->state_path;
 	container->state_fd = instance->state_fd;
 	container->config = instance->config;
@@ -272,6 +274,7 @@ int instance_delete(struct instance *instance, bool force, struct err *err)
 	if (instance->record->pid && instance_config(instance, &unheard) == 0 &&
 	    run_hooks(instance, "poststop", &unheard) < 0)
 		log_warning("%s", unheard.text); /* it is gone nevertheless */
+	ids_free(instance->state_path); /* a record that was cut short does not tell of them */
 	return state_remove(instance->runtime, instance, err);
 }
 

@@ -53,6 +53,15 @@ void capabilities_read(const struct oci_capabilities *config, struct capability_
 			sets->permitted;
 }
 
+void capabilities_limit(struct capability_sets *sets, uint64_t mask)
+{
+	sets->bounding &= mask;
+	sets->effective &= mask;
+	sets->inheritable &= mask;
+	sets->permitted &= mask;
+	sets->ambient &= mask;
+}
+
 int capabilities_bound(const struct capability_sets *sets, struct err *err)
 {
 	for (unsigned int i = 0; i < 64; i++) {

@@ -19,6 +19,9 @@ struct capability_sets {
  */
 void capabilities_read(const struct oci_capabilities *config, struct capability_sets *sets);
 
+/* capabilities_limit() - leave out of all sets what is not in mask. */
+void capabilities_limit(struct capability_sets *sets, uint64_t mask);
+
 /* capabilities_bound() - drop all but sets->bounding from the bounding set. 0, or -1. */
 int capabilities_bound(const struct capability_sets *sets, struct err *err);
 

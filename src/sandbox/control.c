@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/stats.h"
+#include "sandbox/harden.h"
 #include "oci/settings.h"
 #include "sandbox/sandbox.h"
 
@@ -51,6 +52,7 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 {
 	_cleanup_free_ char *cache = xasprintf("%s/seccomp", container->settings->cache);
 	_cleanup_free_ char *cgroup = NULL;
+	_cleanup_(hardening_free) struct hardening hardening = { 0 };
 	struct sandbox_exec_params params = {
 		.id = container->id,
 		.init = container->pid,
@@ -66,6 +68,13 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 	if (choose_cgroup(container, options, &cgroup, err) < 0)
 		return -1;
 	params.cgroup_path = cgroup;
+	if (container->isolation == ISOLATION_SANDBOX) {
+		if (harden_process(options->process, container->settings, err) < 0)
+			return -1;
+		hardening_init(&hardening, container->config, container->settings,
+			       container->id_base);
+		params.hardening = &hardening;
+	}
 	return sandbox_exec(&params, pid, err);
 }
 

@@ -3,6 +3,7 @@
  * The parent's side of making a container: checks what can be checked beforehand, clones init into
  * its namespaces and cgroup, writes the id maps and hears from init how it went.
  */
+#include "sandbox/harden_private.h"
 #include "sandbox/hooks.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
@@ -75,6 +76,19 @@ static int check_config(const struct setup *setup, struct err *err)
 	return sysctl_check(setup, err);
 }
 
+static int prepare_wall(struct setup *setup, struct err *err)
+{
+	const struct hardening *hardening = setup->params->hardening;
+
+	capabilities_limit(&setup->capabilities, hardening->capabilities);
+	if (hardening->id_base)
+		process_give_streams(setup->params->stdio, hardening->id_base);
+	if (seccomp_filter_compile(hardening->ceiling, setup->params->seccomp_cache,
+				   &setup->ceiling, err) < 0)
+		return err_wrap(err, "compile the filter of level sandbox");
+	return 0;
+}
+
 static int prepare(struct setup *setup, struct err *err)
 {
 	bool foreign;
@@ -90,11 +104,15 @@ static int prepare(struct setup *setup, struct err *err)
 	    seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
 				   &setup->seccomp, err) < 0)
 		return err_wrap(err, "compile linux.seccomp");
+	if (setup->params->hardening && prepare_wall(setup, err) < 0)
+		return -1;
 	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
 	if (!foreign)
 		return 0;
 	setup->rootfs = rootfs_open(setup, err);
-	return setup->rootfs < 0 ? -1 : mounts_open_sources(setup, err);
+	if (setup->rootfs < 0 || mounts_open_sources(setup, err) < 0)
+		return -1;
+	return setup->params->hardening ? setup_map_files(setup, err) : 0;
 }
 
 static void release(struct setup *setup)
@@ -102,6 +120,7 @@ static void release(struct setup *setup)
 	mounts_free(setup);
 	namespaces_close(&setup->namespaces);
 	seccomp_filter_free(&setup->seccomp);
+	seccomp_filter_free(&setup->ceiling);
 	fd_replace(&setup->proc, -1);
 	fd_replace(&setup->rootfs, -1);
 	fd_replace(&setup->sync, -1);

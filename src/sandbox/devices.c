@@ -58,6 +58,8 @@ static int bind_host(int dir, const char *name, const char *path, mode_t type, d
 	if ((st.st_mode & S_IFMT) != type || st.st_rdev != device)
 		return err_set(err, 0, "the host's %s is not device %u:%u", path, major(device),
 			       minor(device));
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+		unlinkat(dir, name, 0); /* the image's: it would lead to another file */
 	onto = openat(dir, name, O_CREAT | O_NOFOLLOW | O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0644);
 	if (onto < 0)
 		return err_set(err, errno, "make the file %s", path);

@@ -17,6 +17,7 @@
 #include "oci/settings.h"
 #include "oci/state.h"
 #include "sandbox/control.h"
+#include "sandbox/harden.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -112,6 +113,7 @@ static int create_init(struct container *container, const struct create_options 
 		       struct err *err)
 {
 	_cleanup_free_ char *cache = xasprintf("%s/seccomp", container->settings->cache);
+	_cleanup_(hardening_free) struct hardening hardening = { 0 };
 	_cleanup_fd_ int start_socket = -1, pid_fd = -1;
 	struct sandbox_params params = {
 		.id = container->id,
@@ -128,7 +130,12 @@ static int create_init(struct container *container, const struct create_options 
 		.no_new_keyring = options->no_new_keyring,
 	};
 
-	if (container->config->linux_ && container->config->linux_->seccomp)
+	if (container->isolation == ISOLATION_SANDBOX) {
+		hardening_init(&hardening, container->config, container->settings,
+			       container->id_base);
+		params.hardening = &hardening;
+	}
+	if (params.hardening || (container->config->linux_ && container->config->linux_->seccomp))
 		mkdir(container->settings->cache,
 		      0755); /* a cache that is missing costs time only */
 	if (make_start_channel(container, options->foreground, &params, err) < 0)

@@ -4,6 +4,7 @@
  * holds for children only; its child joins the rest through the pidfd of the container's init, all
  * at once, and is from then on in the hands of what runs there: it must not be looked into.
  */
+#include "sandbox/harden_private.h"
 #include "sandbox/identity.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/process.h"
@@ -29,7 +30,7 @@ struct exec {
 	struct oci_process process; /* as given, but for the user; only borrows */
 	struct oci_user user;
 	struct capability_sets capabilities;
-	struct seccomp_filter seccomp;
+	struct seccomp_filter seccomp, ceiling;
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
 	int proc;
 	int init; /* pidfd */
@@ -111,6 +112,8 @@ static _Noreturn void child_main(struct exec *exec)
 		.process = &exec->process,
 		.capabilities = &exec->capabilities,
 		.seccomp = &exec->seccomp,
+		.ceiling = &exec->ceiling,
+		.hardening = exec->params->hardening,
 		.personality = config ? config->personality : NULL,
 		.proc = exec->proc,
 		.preserve_fds = exec->params->preserve_fds,
@@ -120,7 +123,7 @@ static _Noreturn void child_main(struct exec *exec)
 	process_reset_signals();
 	if (fd_read_full(exec->sync, &byte, 1) != 1) /* the parent is gone */
 		_exit(EXIT_FAILURE);
-	if (become(exec, &plan, &report.err) == 0)
+	if (become(exec, &plan, &report.err) == 0 && process_wall(&plan, &report.err) == 0)
 		process_execute(&plan, &report.err);
 	if (send(exec->sync, &report, sizeof(report), MSG_NOSIGNAL) < 0)
 		_exit(EXIT_FAILURE);
@@ -187,6 +190,21 @@ static int hear_from(const struct exec *exec, struct err *err)
 	return -1;
 }
 
+/* The same wall that stands around the container's first process. */
+static int prepare_wall(struct exec *exec, struct err *err)
+{
+	const struct sandbox_exec_params *params = exec->params;
+
+	exec->process.no_new_privileges = true;
+	if (params->hardening->id_base)
+		process_give_streams(params->stdio, params->hardening->id_base);
+	capabilities_limit(&exec->capabilities, params->hardening->capabilities);
+	if (seccomp_filter_compile(params->hardening->ceiling, params->seccomp_cache,
+				   &exec->ceiling, err) < 0)
+		return err_wrap(err, "compile the filter of level sandbox");
+	return wall_core_join(params->init, err); /* the child gets it from us */
+}
+
 static int prepare(struct exec *exec, struct err *err)
 {
 	const struct sandbox_exec_params *params = exec->params;
@@ -215,7 +233,7 @@ static int prepare(struct exec *exec, struct err *err)
 	if (config && config->seccomp &&
 	    seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) < 0)
 		return err_wrap(err, "compile linux.seccomp");
-	return 0;
+	return params->hardening ? prepare_wall(exec, err) : 0;
 }
 
 int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err)
@@ -247,6 +265,7 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 		proc_wait(child);
 	}
 	seccomp_filter_free(&exec.seccomp);
+	seccomp_filter_free(&exec.ceiling);
 	fd_replace(&exec.proc, -1);
 	fd_replace(&exec.init, -1);
 	fd_replace(&exec.own_pid_namespace, -1);

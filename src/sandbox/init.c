@@ -4,6 +4,7 @@
  * which they depend on each other. It holds descriptors of the host until it executes the user's
  * program, so from early on nobody may look into it.
  */
+#include "sandbox/harden_private.h"
 #include "sandbox/hooks.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
@@ -65,6 +66,8 @@ static int settle(struct setup *setup, struct err *err)
 	if (setsid() < 0)
 		return err_set(err, errno, "start a session");
 	umask(0);
+	if (setup->params->hardening && wall_core_make(err) < 0)
+		return -1;
 	if (setup->params->no_new_keyring)
 		return 0;
 	return process_join_keyring(setup->params->id, err);
@@ -218,6 +221,8 @@ _Noreturn void init_main(struct setup *setup)
 		.process = setup->process,
 		.capabilities = &setup->capabilities,
 		.seccomp = &setup->seccomp,
+		.ceiling = &setup->ceiling,
+		.hardening = setup->params->hardening,
 		.personality = setup->linux_->personality,
 		.proc = setup->proc,
 		.preserve_fds = setup->params->preserve_fds,
@@ -242,7 +247,7 @@ _Noreturn void init_main(struct setup *setup)
 	/* It may wait for long: nothing of the host is held meanwhile. */
 	fd_close_except(3 + plan.preserve_fds, &setup->params->start_socket, 1);
 	starter = wait_start(setup);
-	if (run_start_hooks(setup, &err) == 0)
+	if (process_wall(&plan, &err) == 0 && run_start_hooks(setup, &err) == 0)
 		process_execute(&plan, &err);
 	if (send(starter, &err, sizeof(err), MSG_NOSIGNAL) < 0)
 		_exit(EXIT_FAILURE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The last steps before execve(2), for init and for processes that join later. */
 #include "sandbox/process.h"
+#include "sandbox/harden_private.h"
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -119,6 +120,16 @@ static void own_stream(int fd, uid_t uid)
 		return;
 }
 
+void process_give_streams(const int stdio[3], uint32_t owner)
+{
+	struct stat st;
+
+	for (int i = 0; i < 3; i++)
+		if (stdio[i] >= 0 && fstat(stdio[i], &st) == 0 && S_ISFIFO(st.st_mode) &&
+		    fchown(stdio[i], owner, owner) < 0)
+			continue; /* the container cannot open it anew, and works otherwise */
+}
+
 static int take_terminal(int terminal, struct err *err)
 {
 	if (ioctl(terminal, TIOCSCTTY, 0) < 0)
@@ -220,6 +231,17 @@ static char **make_environment(const struct process_plan *plan)
 	if (plan->home)
 		env[count] = xasprintf("HOME=%s", plan->home);
 	return env;
+}
+
+int process_wall(const struct process_plan *plan, struct err *err)
+{
+	int listener;
+
+	if (!plan->hardening)
+		return 0;
+	if (wall_enter(plan->hardening, err) < 0)
+		return -1;
+	return seccomp_filter_load(plan->ceiling, &listener, err);
 }
 
 int process_execute(const struct process_plan *plan, struct err *err)

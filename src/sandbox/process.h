@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct hardening;
 struct oci_personality;
 struct oci_process;
 
@@ -20,6 +21,8 @@ struct process_plan {
 	const struct oci_process *process;
 	const struct capability_sets *capabilities;
 	const struct seccomp_filter *seccomp;
+	const struct seccomp_filter *ceiling;	   /* loaded as well, with hardening */
+	const struct hardening *hardening;	   /* NULL: as the config says */
 	const struct oci_personality *personality; /* NULL: as it is */
 	int proc;				   /* the caller's procfs */
 	int terminal;				   /* becomes 0, 1 and 2; -1 */
@@ -34,6 +37,12 @@ struct process_plan {
  * find the program; the caller then only waits for its turn.
  */
 int process_become(struct process_plan *plan, struct err *err);
+
+/*
+ * process_wall() - with hardening: go under Landlock and the level's own filter. That one lets a
+ * further one be loaded, which the bundle's may not, so that it comes first.
+ */
+int process_wall(const struct process_plan *plan, struct err *err);
 
 /* process_execute() - load the filter and execute. Returns only on failure: -1. */
 int process_execute(const struct process_plan *plan, struct err *err);
@@ -65,6 +74,12 @@ void process_reset_signals(void);
 
 /* process_join_keyring() - a session keyring of the container's own, not the host's. 0, or -1. */
 int process_join_keyring(const char *id, struct err *err);
+
+/*
+ * process_give_streams() - make pipes among the streams the property of a container's root: what
+ * opens them anew (/dev/stdout) asks who they belong to. Done by the caller, who may.
+ */
+void process_give_streams(const int stdio[3], uint32_t owner);
 
 /* process_set_oom_score() - for another process, as lowering it may take the caller's rights. */
 int process_set_oom_score(const struct oci_process *process, int proc, pid_t pid, struct err *err);

@@ -22,7 +22,8 @@ struct setup {
 	struct namespaces namespaces;
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp;
-	struct mount_options *mounts; /* one for each of config->mounts */
+	struct seccomp_filter ceiling; /* of level sandbox */
+	struct mount_options *mounts;  /* one for each of config->mounts */
 	/*
 	 * The caller's procfs, checked to be one. Init writes its own attributes and sysctls
 	 * through it and never through the container's /proc, which the container may fake.
@@ -51,6 +52,9 @@ int rootfs_open(const struct setup *setup, struct err *err);
 int rootfs_attach(struct setup *setup, struct err *err);
 int rootfs_hide(struct setup *setup, struct err *err);
 int rootfs_enter(struct setup *setup, struct err *err);
+
+/* idmap.c: the root file system and the sources of bind mounts, where hardening asks for it */
+int setup_map_files(struct setup *setup, struct err *err);
 
 /* mounts.c */
 int mounts_read(struct setup *setup, struct err *err);

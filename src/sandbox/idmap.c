@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Id-mapped mounts (mount_setattr(2), MOUNT_ATTR_IDMAP). */
+#include "sandbox/idmap.h"
+#include "sandbox/setup.h"
+#include "sandbox/harden.h"
+
+#include "sandbox/namespaces.h"
+
+#include "base/fd.h"
+#include "base/proc.h"
+#include "oci/config.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+static uint32_t host_root(const struct oci_id_mapping *maps, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (maps[i].container_id == 0)
+			return maps[i].host_id;
+	return UINT32_MAX;
+}
+
+/* A process has to live in the namespace while its maps are written: until we close our end. */
+static _Noreturn void hold(int ours, int its)
+{
+	char byte;
+
+	close(ours);
+	_exit(fd_read_full(its, &byte, 1) < 0);
+}
+
+int idmap_open(struct idmap *map, const struct oci_linux *config, int proc, struct err *err)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND,
+		.exit_signal = SIGCHLD,
+	};
+	_cleanup_fd_ int ours = -1, its = -1;
+	int fd = -1, pair[2];
+	char path[32];
+	pid_t holder;
+
+	if (fd_socketpair(SOCK_STREAM, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	ours = pair[0];
+	its = pair[1];
+	holder = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (holder == 0)
+		hold(ours, its);
+	if (holder < 0)
+		return err_set(err, errno, "make a user namespace");
+	snprintf(path, sizeof(path), "%d/ns/user", (int)holder);
+	if (namespaces_map_ids(config, proc, holder, err) == 0) {
+		fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			err_set(err, errno, "open the user namespace");
+	}
+	fd_replace(&ours, -1);
+	proc_wait(holder);
+	*map = (struct idmap){
+		.userns = fd,
+		.uid = host_root(config->uid_mappings, config->n_uid_mappings),
+		.gid = host_root(config->gid_mappings, config->n_gid_mappings),
+	};
+	return fd < 0 ? -1 : 0;
+}
+
+int idmap_tree(const struct idmap *map, int *tree, const char *path, struct err *err)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_IDMAP,
+		.userns_fd = (uint64_t)map->userns,
+	};
+	struct statfs fs = { 0 };
+
+	if (fstatfs(*tree, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC) {
+		int made = idmap_overlay(map, path, err);
+
+		if (made < 0)
+			return err_wrap(err, "map the owners of files in the overlay %s", path);
+		fd_replace(tree, made);
+		return 0;
+	}
+	if (mount_setattr(*tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+		return 0;
+	err_set(err, errno, "map the owners of files in %s", path);
+	if (err->code == EINVAL)
+		err_hint(err,
+			 "a file system in it (type 0x%lx at its top) cannot do that on this "
+			 "kernel: ext4, xfs, btrfs and, since Linux 6.3, tmpfs can",
+			 (unsigned long)fs.f_type);
+	return -1;
+}
+
+static char *path_absolute(const char *bundle, const char *path)
+{
+	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", bundle, path);
+}
+
+/* Neither devices nor set-id bits of files count in what the container may write to. */
+static int restrict_tree(int tree, const char *path, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID };
+
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return err_set(err, errno, "set the options of %s", path);
+	return 0;
+}
+
+static int map_all(struct setup *setup, const struct idmap *map, struct err *err)
+{
+	const struct oci_config *config = setup->config;
+	const char *bundle = setup->params->bundle;
+	_cleanup_free_ char *root = path_absolute(bundle, config->root->path);
+
+	if (map && idmap_tree(map, &setup->rootfs, root, err) < 0)
+		return -1;
+	if (restrict_tree(setup->rootfs, root, err) < 0)
+		return -1;
+	for (size_t i = 0; i < config->n_mounts; i++) {
+		_cleanup_free_ char *source = NULL;
+
+		if (setup->mounts[i].source < 0)
+			continue;
+		source = path_absolute(bundle, config->mounts[i].source);
+		if ((map && idmap_tree(map, &setup->mounts[i].source, source, err) < 0) ||
+		    restrict_tree(setup->mounts[i].source, source, err) < 0)
+			return err_wrap(err, "mount %s", config->mounts[i].destination);
+	}
+	return 0;
+}
+
+int setup_map_files(struct setup *setup, struct err *err)
+{
+	struct idmap map;
+	int r;
+
+	if (!setup->params->hardening->id_base)
+		return map_all(setup, NULL, err);
+	if (idmap_open(&map, setup->linux_, setup->proc, err) < 0)
+		return -1;
+	r = map_all(setup, &map, err);
+	close(map.userns);
+	return r;
+}

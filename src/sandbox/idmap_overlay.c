@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An overlay whose files have mapped owners. The kernel maps layers and not an overlay itself
+ * (filesystems/overlayfs): a second overlay is made of the same layers, mapped. A helper does so in
+ * a mount namespace of its own, as an overlay is not made of mounts that are nowhere; it is the
+ * host's root in what it may do, and the container's in whom new files belong to.
+ *
+ * The upper layer is then used by two overlays. The kernel allows that and promises nothing about
+ * what one sees of the other's changes: the engine's own is not used while the container runs.
+ */
+#include "sandbox/idmap.h"
+#include "sandbox/idmap_layers.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define PLACE "/tmp" /* in the helper's namespace only: any directory will do */
+
+struct answer {
+	int fd; /* in the table of descriptors that both have */
+	struct err err;
+};
+
+static int open_layer(const struct idmap *map, const char *path, struct err *err)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_IDMAP,
+		.userns_fd = (uint64_t)map->userns,
+	};
+	_cleanup_fd_ int tree = -1;
+
+	if (*path != '/')
+		return err_set(err, 0, "its layer %s is given by a relative path", path);
+	tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_set(err, errno, "open its layer %s", path);
+	if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_set(err, errno, "map the owners of files in its layer %s", path);
+	return fd_steal(&tree);
+}
+
+static int attach(int tree, const char *name, struct err *err)
+{
+	if (mkdir(name, 0700) < 0 || move_mount(tree, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH))
+		return err_set(err, errno, "attach a layer");
+	return 0;
+}
+
+/* Upper and work have to be in one mount: that of the directory above both. */
+static char *common_parent(const char *a, const char *b)
+{
+	size_t slash = 0;
+
+	for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+		if (a[i] == '/')
+			slash = i;
+	return slash ? xasprintf("%.*s", (int)slash, a) : xstrdup("/");
+}
+
+/* All are opened before any is attached, as the place may hide what the paths lead to. */
+static int attach_layers(const struct idmap *map, const struct layers *layers, char **options,
+			 struct err *err)
+{
+	_cleanup_free_ int *trees = xcalloc(layers->n_lower, sizeof(*trees));
+	_cleanup_free_ char *parent = NULL;
+	int upper = -1;
+	char name[32];
+
+	for (size_t i = 0; i < layers->n_lower; i++) {
+		trees[i] = open_layer(map, layers->lower[i], err);
+		if (trees[i] < 0)
+			return -1;
+	}
+	if (layers->upper) {
+		parent = common_parent(layers->upper, layers->work);
+		upper = open_layer(map, parent, err);
+		if (upper < 0)
+			return -1;
+	}
+	if (mount("tmpfs", PLACE, "tmpfs", 0, "mode=711") < 0 || chdir(PLACE) < 0)
+		return err_set(err, errno, "make room for the layers");
+	*options = xasprintf("%s,lowerdir=", layers->extra);
+	for (size_t i = 0; i < layers->n_lower; i++) {
+		_cleanup_free_ char *before = *options;
+
+		snprintf(name, sizeof(name), "%zu", i);
+		*options = xasprintf("%s%s%s", before, i ? ":" : "", name);
+		if (attach(trees[i], name, err) < 0)
+			return -1;
+	}
+	if (upper >= 0) {
+		_cleanup_free_ char *before = *options;
+		size_t skip = str_eq(parent, "/") ? 0 : strlen(parent);
+
+		*options = xasprintf("%s,upperdir=upper%s,workdir=upper%s", before,
+				     layers->upper + skip, layers->work + skip);
+		if (attach(upper, "upper", err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Files that the overlay itself makes, as in its work directory, need an owner that is mapped. */
+static int become_owner(const struct idmap *map, struct err *err)
+{
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
+	    setresgid(map->gid, map->gid, map->gid) < 0 ||
+	    setresuid(map->uid, map->uid, map->uid) < 0)
+		return err_set(err, errno, "become the container's root");
+	return 0;
+}
+
+static int make(const struct idmap *map, const struct layers *layers, struct err *err)
+{
+	_cleanup_free_ char *options = NULL, *below = NULL;
+	int tree;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_set(err, errno, "leave the host's propagation");
+	if (attach_layers(map, layers, &options, err) < 0)
+		return -1;
+	if (mkdir("merged", 0700) < 0 || chown("merged", map->uid, map->gid) < 0)
+		return err_set(err, errno, "make room for the overlay");
+	if (become_owner(map, err) < 0)
+		return -1;
+	if (mount("overlay", "merged", "overlay", 0, options) < 0)
+		return err_set(err, errno, "make an overlay of mapped layers");
+	below = xasprintf("merged%s", layers->below);
+	tree = open_tree(AT_FDCWD, below, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return tree < 0 ? err_set(err, errno, "open the overlay of mapped layers") : tree;
+}
+
+static _Noreturn void helper_main(const struct idmap *map, const struct layers *layers, int channel)
+{
+	struct answer answer = { 0 };
+
+	answer.fd = make(map, layers, &answer.err);
+	_exit(fd_write_full(channel, &answer, sizeof(answer)) < 0);
+}
+
+int idmap_overlay(const struct idmap *map, const char *path, struct err *err)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWNS | CLONE_FILES | CLONE_CLEAR_SIGHAND,
+		.exit_signal = SIGCHLD,
+	};
+	_cleanup_(layers_free) struct layers layers = { 0 };
+	_cleanup_fd_ int ours = -1, its = -1;
+	struct answer answer;
+	int channel[2];
+	pid_t helper;
+
+	if (layers_find(path, &layers, err) < 0)
+		return -1;
+	if (fd_socketpair(SOCK_SEQPACKET, channel) < 0)
+		return err_set(err, errno, "make a socket pair");
+	ours = channel[0];
+	its = channel[1];
+	helper = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (helper == 0)
+		helper_main(map, &layers, its);
+	if (helper < 0)
+		return err_set(err, errno, "make a process");
+	/* The table of descriptors is one: the answer is there once the helper has ended. */
+	proc_wait(helper);
+	if (recv(ours, &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
+		return err_set(err, 0, "the process that made it was killed");
+	if (answer.fd < 0)
+		*err = answer.err;
+	return answer.fd;
+}

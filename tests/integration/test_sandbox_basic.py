@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Level sandbox: what a container is given, what is refused, and what the operator can allow."""
+import os
+import subprocess
+
+from harness import Case, at_levels
+
+REGISTRY = "/run/moat-ids"
+
+
+@at_levels("sandbox")
+class Given(Case):
+    def test_ids_of_its_own(self):
+        """Files keep their owners inside; outside, the process is nobody that the host knows."""
+        self.bundle("sh", "-c", "touch /new; chown 1000:1000 /new; stat -c '%u %g' /new /bin/busybox; exec sleep 1000",
+                    change=lambda c: c.__setitem__("root", {"path": "rootfs"}))
+        out = os.path.join(self.work, "out")
+        with open(out, "wb") as f:
+            name = self.create(stdout=f)
+            self.ok("start", name)
+        self.wait_until(lambda: os.path.getsize(out) == 14, "the owners are told")
+        with open(out) as f:
+            self.assertEqual(f.read(), "1000 1000\n0 0\n")
+        pid = self.pid(name)
+        self.assertEqual(os.stat("/proc/%d" % pid).st_uid, 1879048192)
+        with open("/proc/%d/uid_map" % pid) as f:
+            self.assertEqual(f.read().split(), ["0", "1879048192", "65536"])
+        self.assertEqual(os.stat(os.path.join(self.rootfs, "new")).st_uid, 1000)
+        self.ok("delete", "--force", name)
+
+    def test_ranges(self):
+        """No two containers have the same; a killed command's is free again."""
+        self.settings["sandbox"] = {"idRanges": 3}
+        self.write_settings()
+        self.bundle("sleep", "1000")
+        names = [self.create() for _ in range(3)]
+        self.assertEqual(len({os.stat("/proc/%d" % self.pid(name)).st_uid for name in names}), 3)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says="idRanges")
+        self.ok("delete", "--force", names[1])
+        again = self.create()
+        self.assertEqual(os.stat("/proc/%d" % self.pid(again)).st_uid, 1879048192 + 65536)
+        for name in (names[0], names[2], again):
+            self.ok("delete", "--force", name)
+        self.assertFalse(os.path.exists(REGISTRY))
+
+    def test_range_of_one_that_is_gone(self):
+        self.bundle("true")
+        os.mkdir(REGISTRY, 0o700)
+        os.symlink("/nowhere/at/all", REGISTRY + "/1879048192")
+        self.assertEqual(self.run_container().returncode, 0)
+        self.assertFalse(os.path.exists(REGISTRY))
+
+    def test_delegated_ranges_are_left_alone(self):
+        path = os.path.join(self.work, "subuid")
+        with open(path, "w") as f:
+            f.write("somebody:1879048192:65536\n")
+        subprocess.run(["mount", "--bind", path, "/etc/subuid"], check=True)
+        try:
+            out = self.output("cat", "/proc/self/uid_map")
+        finally:
+            subprocess.run(["umount", "/etc/subuid"], check=True)
+        self.assertEqual(out.split()[1], str(1879048192 + 65536))
+
+    def test_process(self):
+        """no_new_privs, a filter, capabilities under the ceiling: for exec too."""
+        self.bundle("sleep", "1000", change=lambda c: (c["process"].__setitem__("noNewPrivileges", False)))
+        name = self.create()
+        self.ok("start", name)
+        wanted = "CapInh:\t0000000000000000 CapPrm:\t00000000800405fb CapEff:\t00000000800405fb CapBnd:\t00000000800405fb " \
+                 "NoNewPrivs:\t1 Seccomp:\t2"
+
+        def shown(lines):
+            return " ".join(line for line in lines.splitlines()
+                            if line.split(":")[0] in ("CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp"))
+        with open("/proc/%d/status" % self.pid(name)) as f:
+            self.assertEqual(shown(f.read()), wanted)
+        self.assertEqual(shown(self.ok("exec", name, "cat", "/proc/self/status").stdout.decode()), wanted)
+        self.refused("exec", "--cap", "CAP_SYS_ADMIN", name, "true", says=["CAP_SYS_ADMIN", "sandbox.capabilities"])
+        self.ok("delete", "--force", name)
+
+    def test_default_limits(self):
+        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max || cat /sys/fs/cgroup/pids.max",
+                          change=self.with_cgroups)
+        self.assertEqual(out, "1024\n")
+
+    def test_limits_of_the_operator(self):
+        self.settings["sandbox"] = {"pids": 77, "memory": "64M", "cpus": 1}
+        self.write_settings()
+        read = "cd /sys/fs/cgroup; cat pids/pids.max memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us 2>/dev/null || " \
+               "cat pids.max memory.max cpu.max"
+        out = self.output("sh", "-c", read, change=self.with_cgroups)
+        self.assertEqual(out.split()[:3], ["77", "67108864", "100000"])
+
+    def with_cgroups(self, config):
+        config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"})
+
+    def test_bundles_own_limit(self):
+        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max || cat /sys/fs/cgroup/pids.max",
+                          change=lambda c: (self.with_cgroups(c),
+                                            c["linux"].__setitem__("resources", {"pids": {"limit": 50}})))
+        self.assertEqual(out, "50\n")
+
+    def test_kernel_files(self):
+        """Read-only, whatever the bundle says; what tells of the machine is hidden."""
+        def change(c):
+            c["linux"]["maskedPaths"] = c["linux"]["readonlyPaths"] = []
+            for mount in c["mounts"]:
+                if mount["destination"] == "/sys":
+                    mount["options"] = ["rw"]
+        script = "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/irq /sys/kernel/uevent_helper; do " \
+                 "if [ -d $f ]; then touch $f; else true >> $f; fi 2> /dev/null && echo $f; done; wc -c < /proc/kallsyms; wc -c < /proc/keys; ls /sys/firmware /sys/module | wc -w"
+        out = self.output("sh", "-c", script, change=change)
+        self.assertEqual(out, "0\n0\n2\n")  # ls names the two directories
+
+    def test_streams_can_be_opened_anew(self):
+        """By root inside, and by another user."""
+        for uid in (0, 1000):
+            self.bundle("sh", "-c", "echo anew > /proc/self/fd/1",
+                        change=lambda c: c["process"].__setitem__("user", {"uid": uid, "gid": uid}))
+            done = subprocess.run(self.command("run", "--bundle", self.bundle_path, self.new_id()), capture_output=True,
+                                  stdin=subprocess.DEVNULL, timeout=60)
+            self.assertEqual((done.stdout, done.returncode), (b"anew\n", 0), done.stderr)
+
+    def test_bind_mounts(self):
+        """The owners of files in them are seen as they are; what is made there belongs to the host's ids as named inside."""
+        shared = os.path.join(self.work, "shared")
+        os.mkdir(shared)
+        with open(os.path.join(shared, "file"), "w"):
+            pass
+        os.chown(os.path.join(shared, "file"), 33, 34)
+        out = self.output("sh", "-c", "stat -c '%u %g' /shared/file; touch /shared/new",
+                          change=lambda c: c["mounts"].append(
+                              {"destination": "/shared", "type": "bind", "source": shared, "options": ["rbind"]}))
+        self.assertEqual(out, "33 34\n")
+        self.assertEqual(os.stat(os.path.join(shared, "new")).st_uid, 0)
+
+    def test_overlay(self):
+        """A root file system that is an overlay, as engines make them: lower, changed, removed and new files."""
+        out = self.output("sh", "-c", "stat -c %u /etc/passwd; echo x >> /etc/passwd; rm /etc/issue; mkdir /new; "
+                          "rm -r /etc/apt; mkdir /etc/apt; ls /etc/apt; touch /etc/apt/mine; stat -c %u /new /etc/passwd",
+                          base="debian")
+        self.assertEqual(out, "0\n0\n0\n")
+        self.assertTrue(os.path.isdir(os.path.join(self.rootfs, "new")))
+        self.assertEqual(os.listdir(os.path.join(self.rootfs, "etc/apt")), ["mine"])
+        self.assertEqual(os.stat(os.path.join(self.rootfs, "new")).st_uid, 0)
+
+    def test_no_user_namespace_inside(self):
+        self.bundle("unshare", "-U", "true")
+        self.assertNotEqual(self.run_container().returncode, 0)
+        self.assertEqual(self.output("cat", "/proc/sys/user/max_user_namespaces"), "0\n")
+
+    def test_own_mappings(self):
+        """An engine that manages ids itself (podman --userns=auto) keeps doing so."""
+        def change(c):
+            c["linux"]["namespaces"].append({"type": "user"})
+            c["linux"]["uidMappings"] = c["linux"]["gidMappings"] = [{"containerID": 0, "hostID": 500000, "size": 65536}]
+            subprocess.run(["chown", "-hR", "500000:500000", self.rootfs], check=True)
+        self.assertEqual(self.output("cat", "/proc/self/uid_map", change=change).split(), ["0", "500000", "65536"])
+
+
+@at_levels("sandbox")
+class Refused(Case):
+    def refuse(self, says, change, allow=None, works=True):
+        """Refused with a message; and where the operator allows it, it runs."""
+        self.bundle("true", change=change)
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=says)
+        if allow:
+            self.settings["sandbox"] = allow
+            self.write_settings()
+            done = self.run_container()
+            if works:
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+            else:
+                self.assertNotIn(b"level sandbox", done.stderr)
+            self.settings.pop("sandbox")
+            self.write_settings()
+
+    def test_host_namespaces(self):
+        for kind, permission in (("network", "hostNetwork"), ("pid", "hostPID"), ("ipc", "hostIPC"), ("uts", "hostUTS")):
+            def without(c):
+                c["linux"]["namespaces"] = [n for n in c["linux"]["namespaces"] if n["type"] != kind]
+                c["mounts"] = [m for m in c["mounts"] if m["type"] not in ("sysfs", "proc", "mqueue")]
+                c.pop("hostname", None)
+            self.refuse([kind, permission], without, {"allow": [permission]})
+
+            def by_path(c):
+                for n in c["linux"]["namespaces"]:
+                    if n["type"] == kind:
+                        n["path"] = "/proc/1/ns/" + {"network": "net"}.get(kind, kind)
+                c["mounts"] = [m for m in c["mounts"] if m["type"] not in ("sysfs", "proc", "mqueue")]
+                c.pop("hostname", None)
+            self.refuse([kind, permission], by_path)
+
+    def test_user_namespace(self):
+        def hosts_root(c):
+            c["linux"]["namespaces"].append({"type": "user"})
+            c["linux"]["uidMappings"] = c["linux"]["gidMappings"] = [{"containerID": 0, "hostID": 0, "size": 1}]
+        self.refuse(["uidMappings", "root"], hosts_root)
+        self.refuse("user namespace", lambda c: c["linux"]["namespaces"].append(
+            {"type": "user", "path": "/proc/1/ns/user"}))
+
+    def test_capabilities(self):
+        for name in ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_NET_ADMIN", "CAP_SYS_MODULE", "CAP_BPF", "CAP_DAC_READ_SEARCH"):
+            def change(c):
+                for kind in ("bounding", "permitted", "effective"):
+                    c["process"]["capabilities"][kind] = c["process"]["capabilities"][kind] + [name]
+            self.refuse([name, "sandbox.capabilities"], change, {"capabilities": [name]})
+
+    def test_devices(self):
+        disk = {"path": "/dev/disk", "type": "b", "major": 7, "minor": 0}
+        self.refuse(["/dev/disk", "devices"], lambda c: c["linux"].__setitem__("devices", [disk]))
+        kvm = {"path": "/dev/kvm", "type": "c", "major": 10, "minor": 232}
+        self.refuse(["/dev/kvm", "devices"], lambda c: c["linux"].__setitem__("devices", [kvm]), {"allow": ["devices"]})
+        self.refuse("every device", lambda c: c["linux"].__setitem__(
+            "resources", {"devices": [{"allow": True, "access": "rwm"}]}), {"allow": ["devices"]})
+        self.refuse("/dev/kvm", lambda c: c["mounts"].append(
+            {"destination": "/x", "type": "bind", "source": "/dev/kvm", "options": ["bind"]}))
+
+    def test_kernel_file_systems(self):
+        for path in ("/proc", "/sys", "/proc/sys/kernel", "/sys/fs/cgroup/pids" if os.path.isdir("/sys/fs/cgroup/pids")
+                     else "/sys/fs/cgroup"):
+            self.refuse(["/host", path], lambda c: c["mounts"].append(
+                {"destination": "/host", "type": "bind", "source": path, "options": ["rbind"]}))
+
+    def test_ids_that_are_not_mapped(self):
+        self.refuse("100000", lambda c: c["process"].__setitem__("user", {"uid": 100000, "gid": 0}))
+
+    def test_without_a_cgroup(self):
+        self.bundle("true")
+        self.refused("--cgroup-manager", "disabled", "run", "--bundle", self.bundle_path, self.new_id(), says="cgroup")
