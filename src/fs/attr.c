@@ -2,11 +2,16 @@
 /* Attributes: GETATTR, SETATTR, READLINK, STATFS. */
 #include "fs/session.h"
 
+#include "base/mem.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#define INODE_BITS  48u
+#define DEVICES_MAX 4096u
 
 /* The kernel's 32-bit form of a device number, as fuse_attr.rdev has it. */
 static uint32_t encode_device(uint32_t major, uint32_t minor)
@@ -14,9 +19,23 @@ static uint32_t encode_device(uint32_t major, uint32_t minor)
 	return (minor & 0xff) | major << 8 | (minor & ~0xffu) << 12;
 }
 
-void attr_fill(struct fuse_attr *attr, const struct statx *stx)
+uint64_t inode_number(struct session *session, uint32_t dev, uint64_t ino)
 {
-	*attr = (struct fuse_attr){ .ino = stx->stx_ino,
+	size_t i = 0;
+
+	while (i < session->device_count && session->devices[i] != dev)
+		i++;
+	/* As many as the host has mounts in the trees; beyond this, numbers may be the same. */
+	if (i == session->device_count && i < DEVICES_MAX) {
+		session->devices = xrealloc(session->devices, i + 1, sizeof(*session->devices));
+		session->devices[session->device_count++] = dev;
+	}
+	return ino ^ (uint64_t)i << INODE_BITS;
+}
+
+void attr_fill(struct session *session, struct fuse_attr *attr, const struct statx *stx)
+{
+	*attr = (struct fuse_attr){ .ino = inode_number(session, device_number(stx), stx->stx_ino),
 				    .size = stx->stx_size,
 				    .blocks = stx->stx_blocks,
 				    .atime = (uint64_t)stx->stx_atime.tv_sec,
@@ -45,7 +64,7 @@ int node_attr(struct session *session, struct node *node, struct fuse_attr *attr
 	r = node_stat(&session->nodes, node, &stx);
 	if (r < 0)
 		return r;
-	attr_fill(attr, &stx);
+	attr_fill(session, attr, &stx);
 	return 0;
 }
 
@@ -60,7 +79,7 @@ static int reply_attr(struct session *session, struct request *request, struct n
 		/* The node itself may be in no place any more: an open file always is. */
 		if (statx(handle->fd, "", AT_EMPTY_PATH, NODE_STATX, &stx) < 0)
 			return -errno;
-		attr_fill(&out.attr, &stx);
+		attr_fill(session, &out.attr, &stx);
 	} else {
 		r = node_attr(session, node, &out.attr);
 		if (r < 0)

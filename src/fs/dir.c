@@ -89,15 +89,17 @@ static void list_top(struct listing *listing, uint64_t from)
 	char name[16];
 
 	/* Offsets: 1 behind ".", 2 behind "..", n + 3 behind tree n. */
-	if (from < 1 && !put(listing, ".", FUSE_ROOT_ID, 1, DT_DIR))
+	if (from < 1 && !put(listing, ".", TOP_INODE, 1, DT_DIR))
 		return;
-	if (from < 2 && !put(listing, "..", FUSE_ROOT_ID, 2, DT_DIR))
+	if (from < 2 && !put(listing, "..", TOP_INODE, 2, DT_DIR))
 		return;
 	for (uint64_t i = from < 2 ? 0 : from - 2; top_next(listing->session, &i); i++) {
 		const struct node *root = listing->session->trees[i].root;
 
 		snprintf(name, sizeof(name), "%u", (unsigned int)i);
-		if (!put(listing, name, root->identity.ino, i + 3, root->identity.type >> 12))
+		if (!put(listing, name,
+			 inode_number(listing->session, root->identity.dev, root->identity.ino),
+			 i + 3, root->identity.type >> 12))
 			return;
 	}
 }
@@ -106,14 +108,15 @@ static void list_top(struct listing *listing, uint64_t from)
 static bool put_batch(struct listing *listing, const uint8_t *batch, size_t size)
 {
 	bool at_root = !listing->handle->node->parent;
+	uint32_t dev = listing->handle->node->identity.dev;
 
 	for (size_t at = 0; at < size;) {
 		const struct host_entry *entry = (const void *)(batch + at);
 		/* What is above the tree is not the guest's. */
 		bool hidden = at_root && strcmp(entry->name, "..") == 0;
+		uint64_t ino = hidden ? TOP_INODE : inode_number(listing->session, dev, entry->ino);
 
-		if (!put(listing, entry->name, hidden ? FUSE_ROOT_ID : entry->ino,
-			 (uint64_t)entry->next, entry->type))
+		if (!put(listing, entry->name, ino, (uint64_t)entry->next, entry->type))
 			return false;
 		listing->handle->position = entry->next;
 		at += entry->size;

@@ -23,12 +23,7 @@ struct node *entry_fill(struct session *session, struct node *dir, const char *n
 					.generation = node->generation,
 					.entry_valid = TIMEOUT_SECONDS,
 					.attr_valid = TIMEOUT_SECONDS };
-	attr_fill(&out->attr, stx);
-	/* A mount of the host inside the tree is one in the guest too, with an st_dev of its own:
-	 * inode numbers are unique only together with it. */
-	if (session->agreed & FUSE_SUBMOUNTS && S_ISDIR(stx->stx_mode) &&
-	    (identity.dev != dir->identity.dev || identity.mount != dir->identity.mount))
-		out->attr.flags |= FUSE_ATTR_SUBMOUNT;
+	attr_fill(session, &out->attr, stx);
 	return node;
 }
 

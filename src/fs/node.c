@@ -139,7 +139,7 @@ struct identity identity_of(const struct statx *stx, uint16_t tree)
 {
 	struct identity identity = { .ino = stx->stx_ino,
 				     .mount = stx->stx_mnt_id,
-				     .dev = stx->stx_dev_major << 20 | stx->stx_dev_minor,
+				     .dev = device_number(stx),
 				     .tree = tree,
 				     .type = stx->stx_mode & S_IFMT };
 

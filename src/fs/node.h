@@ -79,6 +79,10 @@ void node_forget(struct nodes *nodes, struct node *node, uint64_t lookups);
 void nodes_forget_all(struct nodes *nodes);
 
 /* identity_of() - from statx(2) with NODE_STATX. */
+static inline uint32_t device_number(const struct statx *stx)
+{
+	return stx->stx_dev_major << 20 | stx->stx_dev_minor;
+}
 #define NODE_STATX (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
 struct identity identity_of(const struct statx *stx, uint16_t tree);
 bool identity_equal(const struct identity *a, const struct identity *b);

@@ -194,7 +194,7 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 	node_give_fd(&session->nodes, node, fd_steal(&path_fd));
 	entry.nodeid = node_id(node);
 	entry.generation = node->generation;
-	attr_fill(&entry.attr, &stx);
+	attr_fill(session, &entry.attr, &stx);
 	return reply_created(session, request, node, fd_steal(&fd), &entry);
 }
 

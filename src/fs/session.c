@@ -21,13 +21,14 @@
 #define BACKGROUND   64u
 
 /* Locks are not among them: they stay the guest kernel's. Nor is WRITEBACK_CACHE: what is written
- * reaches the host's file at once. */
+ * reaches the host's file at once. Nor is SUBMOUNTS: in a submount Linux has no ACLs (to 6.12 at
+ * least); inode_number() tells the host's file systems apart instead. */
 #define FEATURES                                                                                   \
 	((uint64_t)(FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ATOMIC_O_TRUNC | FUSE_DONT_MASK |     \
 		    FUSE_AUTO_INVAL_DATA | FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO |           \
 		    FUSE_ASYNC_DIO | FUSE_PARALLEL_DIROPS | FUSE_POSIX_ACL | FUSE_MAX_PAGES |      \
-		    FUSE_CACHE_SYMLINKS | FUSE_SUBMOUNTS | FUSE_HANDLE_KILLPRIV |                  \
-		    FUSE_HANDLE_KILLPRIV_V2 | FUSE_SETXATTR_EXT | FUSE_INIT_EXT))
+		    FUSE_CACHE_SYMLINKS | FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2 |         \
+		    FUSE_SETXATTR_EXT | FUSE_INIT_EXT))
 
 struct session *session_new(size_t nodes, size_t fds, struct err *err)
 {
@@ -54,6 +55,7 @@ void session_free(struct session *session)
 	nodes_free(&session->nodes);
 	fd_replace(&session->proc_fd, -1);
 	free(session->trees);
+	free(session->devices);
 	free(session->scratch);
 	free(session);
 }

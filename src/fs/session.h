@@ -31,6 +31,8 @@ struct session {
 	bool started;	 /* INIT was answered */
 	uint64_t agreed; /* FUSE_ flags of INIT */
 	struct timespec made;
+	uint32_t *devices; /* of the host, as they were seen: see inode_number() */
+	size_t device_count;
 	uint8_t *scratch;
 };
 
@@ -95,7 +97,13 @@ const char *fd_path(int fd, char path[FD_PATH_MAX]);
 
 /* Attributes as the guest wants them (attr.c). */
 #define TIMEOUT_SECONDS 1 /* how long the guest may believe a name or an attribute */
-void attr_fill(struct fuse_attr *attr, const struct statx *stx);
+void attr_fill(struct session *session, struct fuse_attr *attr, const struct statx *stx);
+/*
+ * inode_number() - what st_ino the guest sees. All the host's file systems are one st_dev there:
+ * the first one seen keeps its numbers, the others' are told apart by their highest bits.
+ * @dev: as in struct identity.
+ */
+uint64_t inode_number(struct session *session, uint32_t dev, uint64_t ino);
 int node_attr(struct session *session, struct node *node, struct fuse_attr *attr);
 
 /*
@@ -112,6 +120,7 @@ int entry_lookup(struct session *session, struct node *dir, const char *name,
 int file_open(struct session *session, struct node *node, int flags);
 
 /* The top directory (tree.c). */
+#define TOP_INODE UINT32_MAX /* fits 32 bits, and is hardly another's */
 void top_attr(const struct session *session, struct fuse_attr *attr);
 int top_lookup(struct session *session, const char *name, struct fuse_entry_out *out);
 /* top_next() - the first tree from number *index on. Returns false where there is none. */

@@ -49,7 +49,7 @@ int node_writable(const struct session *session, const struct node *node)
 
 void top_attr(const struct session *session, struct fuse_attr *attr)
 {
-	*attr = (struct fuse_attr){ .ino = FUSE_ROOT_ID,
+	*attr = (struct fuse_attr){ .ino = TOP_INODE,
 				    .mode = S_IFDIR | 0555,
 				    .nlink = 2,
 				    .blksize = 4096,
@@ -77,9 +77,6 @@ int top_lookup(struct session *session, const char *name, struct fuse_entry_out 
 	r = node_attr(session, root, &out->attr);
 	if (r < 0)
 		return r;
-	/* A mount of its own in the guest: st_dev tells trees apart as it does on the host. */
-	if (session->agreed & FUSE_SUBMOUNTS && S_ISDIR(out->attr.mode))
-		out->attr.flags |= FUSE_ATTR_SUBMOUNT;
 	root->lookups++;
 	return 0;
 }

@@ -138,6 +138,37 @@ static void trees_are_apart(void **state)
 	assert_int_equal(client_lookup(&c, file, "x"), 0);
 }
 
+static void inode_numbers(void **state)
+{
+	struct fs_tree_add add = { .index = 5 };
+	struct fuse_read_in in = { .size = 4096 };
+	const struct fuse_direntplus *entry = client_payload(&c);
+	struct fuse_attr attr;
+	struct stat st;
+	uint64_t handle, other;
+	struct err err;
+
+	/* The first file system's are its own; those of another cannot be taken for them. */
+	host_write("f", "");
+	assert_int_equal(stat(client_path(&c, "f"), &st), 0);
+	assert_int_equal(client_getattr(&c, client_lookup(&c, c.tree, "f"), &attr), 0);
+	assert_int_equal(attr.ino, st.st_ino);
+	assert_int_equal(session_add_tree(c.session, &add, open("/proc", O_PATH | O_CLOEXEC), &err),
+			 0);
+	other = client_lookup(&c, FUSE_ROOT_ID, "5");
+	assert_int_equal(stat("/proc/sys", &st), 0);
+	assert_int_equal(client_getattr(&c, client_lookup(&c, other, "sys"), &attr), 0);
+	assert_int_equal(attr.ino, st.st_ino ^ 1ull << 48);
+	/* A listing says the same. */
+	assert_int_equal(client_open_node(&c, other, O_DIRECTORY, &handle), 0);
+	in.fh = handle;
+	in.offset = 2;
+	assert_int_equal(client_call(&c, FUSE_READDIRPLUS, other, &in, sizeof(in), NULL, 0), 0);
+	assert_true(c.answered);
+	assert_int_equal(entry->dirent.ino, entry->entry_out.attr.ino);
+	assert_true(entry->dirent.ino >> 48 == 1);
+}
+
 static void read_only_tree(void **state)
 {
 	struct fuse_rename_in to = { .newdir = c.tree };
@@ -446,11 +477,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(init_negotiates),	 TEST(top_directory),	   TEST(trees_are_apart),
-		TEST(read_only_tree),	 TEST(data_goes_through),  TEST(owners_and_umask),
-		TEST(removed_but_known), TEST(nodes_follow_names), TEST(hard_links_are_one_node),
-		TEST(large_directory),	 TEST(tables_are_bounded), TEST(attributes),
-		TEST(set_id_bits),
+		TEST(init_negotiates),	  TEST(top_directory),
+		TEST(trees_are_apart),	  TEST(inode_numbers),
+		TEST(read_only_tree),	  TEST(data_goes_through),
+		TEST(owners_and_umask),	  TEST(removed_but_known),
+		TEST(nodes_follow_names), TEST(hard_links_are_one_node),
+		TEST(large_directory),	  TEST(tables_are_bounded),
+		TEST(attributes),	  TEST(set_id_bits),
 	};
 
 	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
