@@ -41,6 +41,7 @@ struct monitor {
 	enum phase phase;
 	int status;	    /* to end with */
 	int ready_fd;	    /* where create waits for a struct err; -1 once it was told */
+	int64_t started;    /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
 	uint32_t undrained; /* bit N: stream N of the workload may still have output */
 	struct record record;
 	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
