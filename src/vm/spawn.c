@@ -53,7 +53,8 @@ static int strip(enum role role, const int *keep, size_t count, int ready_fd, st
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* once more in the jail */
 	if (count > sizeof(fds) / sizeof(fds[0]) - 2)
 		return err_set(err, EINVAL, "keep %zu descriptors", count);
-	memcpy(fds + 2, keep, count * sizeof(*keep));
+	if (count)
+		memcpy(fds + 2, keep, count * sizeof(*keep));
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
 	    (log_fd() >= 0 && dup2(null, 2) < 0))
 		return err_set(err, errno, "open /dev/null");

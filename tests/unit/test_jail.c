@@ -204,6 +204,9 @@ static void test_filters_end_the_process(void **state)
 		try_kill_others, try_clone_namespace, try_other_ioctl,
 	};
 
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* the sanitizer's own calls meet the filter first */
+#endif
 	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
 		assert_int_equal(run_in_jail(ROLE_VMM, true, attempts[i]), 256 + SIGSYS);
 		assert_int_equal(run_in_jail(ROLE_FSD, true, attempts[i]), 256 + SIGSYS);

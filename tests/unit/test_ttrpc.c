@@ -325,7 +325,7 @@ static void test_deadline(void **state)
 
 	make_client(f);
 	make_server(f);
-	call_wait(f, 90, &later);
+	call_wait(f, 800, &later);
 	call_wait(f, 30, &late);
 	assert_true(run(f, 2000));
 	assert_int_equal(late.code, TTRPC_DEADLINE_EXCEEDED);
