@@ -153,6 +153,7 @@ class Failures(Case):
                 self.ok("delete", "--force", name)
 
     def test_limit_of_one_process(self):
-        self.bundle("true", change=lambda c: c["linux"].__setitem__("resources", {"pids": {"limit": 1}}))
+        self.bundle("true", change=lambda c: c["linux"].update(resources={"pids": {"limit": 1}},
+                                                               cgroupsPath="/" + self.new_id()))
         done = self.run_container()
         self.assertEqual((done.returncode, done.stderr), (0, b""))
