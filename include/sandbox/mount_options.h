@@ -21,7 +21,8 @@ struct mount_options {
 	bool propagation_recursive;
 	bool bind, bind_recursive; /* bind: also for bind_recursive */
 	bool remount;
-	bool copy_up; /* tmpcopyup: a tmpfs starts with what it hides */
+	bool idmap, idmap_recursive; /* idmap: also for idmap_recursive, and where there are maps */
+	bool copy_up;		     /* tmpcopyup: a tmpfs starts with what it hides */
 	const char *
 		*data; /* for the file system itself; strings of the mount, the array is owned */
 	size_t n_data;

@@ -77,6 +77,8 @@ struct sandbox_exec_params {
 	const char *seccomp_cache;
 	const struct hardening *hardening;
 	int no_new_keyring;
+	char *(*describe)(const void *context, pid_t pid, const char *status);
+	const void *describe_context;
 };
 
 /*

@@ -63,6 +63,8 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 		.preserve_fds = options->preserve_fds,
 		.console_socket = options->console_socket,
 		.seccomp_cache = cache,
+		.describe = plain_describe,
+		.describe_context = container,
 	};
 
 	if (choose_cgroup(container, options, &cgroup, err) < 0)

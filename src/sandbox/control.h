@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 
+/* plain_describe() - the state of a container (the context) as JSON; see sandbox_params. */
+char *plain_describe(const void *context, pid_t pid, const char *status);
+
 int plain_exec(struct container *container, const struct exec_options *options, pid_t *pid,
 	       struct err *err);
 int plain_pause(struct container *container, struct err *err);

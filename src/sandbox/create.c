@@ -41,8 +41,6 @@ static int refuse_unsupported(const struct setup *setup, struct err *err)
 		what = "linux.netDevices";
 	else if (linux_->mount_label && *linux_->mount_label)
 		what = "linux.mountLabel";
-	else if (linux_->seccomp && linux_->seccomp->listener_path)
-		what = "linux.seccomp.listenerPath";
 	else if (!setup->params->describe && hooks &&
 		 (hooks->n_prestart || hooks->n_create_runtime || hooks->n_create_container ||
 		  hooks->n_start_container))
@@ -99,20 +97,22 @@ static int prepare(struct setup *setup, struct err *err)
 	setup->proc = process_open_proc(err);
 	if (setup->proc < 0 || lsm_check(setup->process, setup->proc, err) < 0)
 		return -1;
+	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
 	capabilities_read(setup->process->capabilities, &setup->capabilities);
 	if (setup->linux_->seccomp &&
 	    seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
 				   &setup->seccomp, err) < 0)
-		return err_wrap(err, "compile linux.seccomp");
+		return -1;
 	if (setup->params->hardening && prepare_wall(setup, err) < 0)
 		return -1;
-	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
-	if (!foreign)
-		return 0;
-	setup->rootfs = rootfs_open(setup, err);
-	if (setup->rootfs < 0 || mounts_open_sources(setup, err) < 0)
+	if (setup->seccomp.notify && listener_prepare(&setup->listener, setup->linux_->seccomp,
+						      setup->params->describe, err) < 0)
 		return -1;
-	return setup->params->hardening ? setup_map_files(setup, err) : 0;
+	if (foreign)
+		setup->rootfs = rootfs_open(setup, err);
+	if ((foreign && setup->rootfs < 0) || mounts_open_sources(setup, err) < 0)
+		return -1;
+	return foreign && setup->params->hardening ? setup_map_files(setup, err) : 0;
 }
 
 static void release(struct setup *setup)
@@ -121,6 +121,7 @@ static void release(struct setup *setup)
 	namespaces_close(&setup->namespaces);
 	seccomp_filter_free(&setup->seccomp);
 	seccomp_filter_free(&setup->ceiling);
+	listener_release(&setup->listener);
 	fd_replace(&setup->proc, -1);
 	fd_replace(&setup->rootfs, -1);
 	fd_replace(&setup->sync, -1);
@@ -283,6 +284,14 @@ static int explain_end(pid_t pid, struct err *err)
 		       : -1;
 }
 
+static int forward_listener(struct setup *setup, pid_t pid, struct err *err)
+{
+	const struct sandbox_params *params = setup->params;
+	_cleanup_free_ char *state = params->describe(params->describe_context, pid, "creating");
+
+	return listener_forward(&setup->listener, pid, setup->linux_->seccomp, state, err);
+}
+
 static int hear_from(struct setup *setup, pid_t pid, struct err *err)
 {
 	struct report report;
@@ -293,7 +302,7 @@ static int hear_from(struct setup *setup, pid_t pid, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n == sizeof(report.kind) && report.kind == REPORT_READY)
-			return 0;
+			return setup->listener.slot ? forward_listener(setup, pid, err) : 0;
 		if (n != sizeof(report.kind) || report.kind != REPORT_HOOKS)
 			break;
 		if (run_hooks(setup, pid, err) < 0)

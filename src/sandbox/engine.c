@@ -75,7 +75,7 @@ static int connect_start(const struct container *container, struct err *err)
 	return err_set(err, errno, "connect to %s/" START_SOCKET, container->state_path);
 }
 
-static char *describe(const void *context, pid_t pid, const char *status)
+char *plain_describe(const void *context, pid_t pid, const char *status)
 {
 	const struct container *container = context;
 	struct oci_state state = {
@@ -125,7 +125,7 @@ static int create_init(struct container *container, const struct create_options 
 		.console_socket = options->console_socket,
 		.seccomp_cache = cache,
 		.no_pivot = options->no_pivot,
-		.describe = describe,
+		.describe = plain_describe,
 		.describe_context = container,
 		.no_new_keyring = options->no_new_keyring,
 	};

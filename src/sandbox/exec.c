@@ -31,6 +31,7 @@ struct exec {
 	struct oci_user user;
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp, ceiling;
+	struct listener listener;
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
 	int proc;
 	int init; /* pidfd */
@@ -114,6 +115,7 @@ static _Noreturn void child_main(struct exec *exec)
 		.seccomp = &exec->seccomp,
 		.ceiling = &exec->ceiling,
 		.hardening = exec->params->hardening,
+		.listener = &exec->listener,
 		.personality = config ? config->personality : NULL,
 		.proc = exec->proc,
 		.preserve_fds = exec->params->preserve_fds,
@@ -172,10 +174,28 @@ static pid_t spawn(struct exec *exec, struct err *err)
 	return pid;
 }
 
-static int hear_from(const struct exec *exec, struct err *err)
+/* The state is the container's, the process that the listener is for the new one. */
+static int forward_listener(const struct exec *exec, pid_t pid, struct err *err)
+{
+	const struct sandbox_exec_params *params = exec->params;
+	_cleanup_free_ char *state =
+		params->describe(params->describe_context, params->init, "running");
+
+	return listener_forward(&exec->listener, pid, params->config->linux_->seccomp, state, err);
+}
+
+static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 {
 	struct report report;
 	ssize_t n;
+	struct err its;
+	int forwarded = exec->listener.slot ? forward_listener(exec, pid, &its) : 0;
+
+	if (forwarded < 0) { /* because of what the process has to tell, if it has */
+		n = recv(exec->sync, &report, sizeof(report), MSG_DONTWAIT);
+		*err = n == sizeof(report) ? report.err : its;
+		return -1;
+	}
 
 	do
 		n = recv(exec->sync, &report, sizeof(report), 0);
@@ -232,8 +252,12 @@ static int prepare(struct exec *exec, struct err *err)
 	capabilities_read(params->process->capabilities, &exec->capabilities);
 	if (config && config->seccomp &&
 	    seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) < 0)
-		return err_wrap(err, "compile linux.seccomp");
-	return params->hardening ? prepare_wall(exec, err) : 0;
+		return -1;
+	if (params->hardening && prepare_wall(exec, err) < 0)
+		return -1;
+	if (!exec->seccomp.notify)
+		return 0;
+	return listener_prepare(&exec->listener, config->seccomp, params->describe, err);
 }
 
 int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err)
@@ -259,13 +283,14 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 	if (r == 0) /* a child that is gone already says more than the failure to write does */
 		r = send(exec.sync, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE
 			    ? err_set(err, errno, "release the process")
-			    : hear_from(&exec, err);
+			    : hear_from(&exec, child, err);
 	if (r < 0 && child > 0) {
 		kill(child, SIGKILL);
 		proc_wait(child);
 	}
 	seccomp_filter_free(&exec.seccomp);
 	seccomp_filter_free(&exec.ceiling);
+	listener_release(&exec.listener);
 	fd_replace(&exec.proc, -1);
 	fd_replace(&exec.init, -1);
 	fd_replace(&exec.own_pid_namespace, -1);

@@ -74,8 +74,10 @@ int idmap_open(struct idmap *map, const struct oci_linux *config, int proc, stru
 	return fd < 0 ? -1 : 0;
 }
 
-int idmap_tree(const struct idmap *map, int *tree, const char *path, struct err *err)
+int idmap_tree(const struct idmap *map, int *tree, const char *path, bool recursive,
+	       struct err *err)
 {
+	unsigned int flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0u);
 	struct mount_attr attr = {
 		.attr_set = MOUNT_ATTR_IDMAP,
 		.userns_fd = (uint64_t)map->userns,
@@ -90,7 +92,7 @@ int idmap_tree(const struct idmap *map, int *tree, const char *path, struct err 
 		fd_replace(tree, made);
 		return 0;
 	}
-	if (mount_setattr(*tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+	if (mount_setattr(*tree, "", flags, &attr, sizeof(attr)) == 0)
 		return 0;
 	err_set(err, errno, "map the owners of files in %s", path);
 	if (err->code == EINVAL)
@@ -122,7 +124,7 @@ static int map_all(struct setup *setup, const struct idmap *map, struct err *err
 	const char *bundle = setup->params->bundle;
 	_cleanup_free_ char *root = path_absolute(bundle, config->root->path);
 
-	if (map && idmap_tree(map, &setup->rootfs, root, err) < 0)
+	if (map && idmap_tree(map, &setup->rootfs, root, true, err) < 0)
 		return -1;
 	if (restrict_tree(setup->rootfs, root, err) < 0)
 		return -1;
@@ -132,7 +134,8 @@ static int map_all(struct setup *setup, const struct idmap *map, struct err *err
 		if (setup->mounts[i].source < 0)
 			continue;
 		source = path_absolute(bundle, config->mounts[i].source);
-		if ((map && idmap_tree(map, &setup->mounts[i].source, source, err) < 0) ||
+		if ((map && !setup->mounts[i].idmap && /* mapped already */
+		     idmap_tree(map, &setup->mounts[i].source, source, true, err) < 0) ||
 		    restrict_tree(setup->mounts[i].source, source, err) < 0)
 			return err_wrap(err, "mount %s", config->mounts[i].destination);
 	}

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct oci_linux;
@@ -21,11 +22,13 @@ struct idmap {
 int idmap_open(struct idmap *map, const struct oci_linux *config, int proc, struct err *err);
 
 /*
- * idmap_tree() - map a detached tree, with all mounts in it, that was cloned from a path.
+ * idmap_tree() - map a detached tree that was cloned from a path.
+ * @recursive: with all mounts in it.
  * An overlay, which the kernel cannot map, is put together anew from its layers, which it can;
  * *tree is then another descriptor. Returns 0, or -1 with err set.
  */
-int idmap_tree(const struct idmap *map, int *tree, const char *path, struct err *err);
+int idmap_tree(const struct idmap *map, int *tree, const char *path, bool recursive,
+	       struct err *err);
 
 /* idmap_overlay() - for idmap_tree(): where it is an overlay. Returns a descriptor, or -1. */
 int idmap_overlay(const struct idmap *map, const char *path, struct err *err);

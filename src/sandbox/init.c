@@ -223,6 +223,7 @@ _Noreturn void init_main(struct setup *setup)
 		.seccomp = &setup->seccomp,
 		.ceiling = &setup->ceiling,
 		.hardening = setup->params->hardening,
+		.listener = &setup->listener,
 		.personality = setup->linux_->personality,
 		.proc = setup->proc,
 		.preserve_fds = setup->params->preserve_fds,
@@ -246,6 +247,9 @@ _Noreturn void init_main(struct setup *setup)
 		_exit(EXIT_FAILURE); /* the parent is gone before it could know of us */
 	/* It may wait for long: nothing of the host is held meanwhile. */
 	fd_close_except(3 + plan.preserve_fds, &setup->params->start_socket, 1);
+	/* A listener goes to its agent through the parent, who is here only now. */
+	if (setup->listener.slot && process_filter(&plan, &err) < 0)
+		_exit(EXIT_FAILURE);
 	starter = wait_start(setup);
 	if (process_wall(&plan, &err) == 0 && run_start_hooks(setup, &err) == 0)
 		process_execute(&plan, &err);

@@ -18,7 +18,7 @@ enum option_kind {
 	OPTION_REMOUNT,
 	OPTION_COPY_UP,
 	OPTION_SUPERBLOCK, /* for the file system as a whole, passed on to it */
-	OPTION_REFUSED,
+	OPTION_IDMAP,
 };
 
 static const struct mount_option {
@@ -36,7 +36,7 @@ static const struct mount_option {
 	{ "diratime", OPTION_CLEAR, false, MOUNT_ATTR_NODIRATIME },
 	{ "dirsync", OPTION_SUPERBLOCK, false, 0 },
 	{ "exec", OPTION_CLEAR, false, MOUNT_ATTR_NOEXEC },
-	{ "idmap", OPTION_REFUSED, false, 0 },
+	{ "idmap", OPTION_IDMAP, false, 0 },
 	{ "iversion", OPTION_SUPERBLOCK, false, 0 },
 	{ "lazytime", OPTION_SUPERBLOCK, false, 0 },
 	{ "loud", OPTION_NONE, false, 0 },
@@ -61,7 +61,7 @@ static const struct mount_option {
 	{ "relatime", OPTION_ATIME, false, MOUNT_ATTR_RELATIME },
 	{ "remount", OPTION_REMOUNT, false, 0 },
 	{ "rexec", OPTION_CLEAR, true, MOUNT_ATTR_NOEXEC },
-	{ "ridmap", OPTION_REFUSED, true, 0 },
+	{ "ridmap", OPTION_IDMAP, true, 0 },
 	{ "rnoatime", OPTION_ATIME, true, MOUNT_ATTR_NOATIME },
 	{ "rnodev", OPTION_SET, true, MOUNT_ATTR_NODEV },
 	{ "rnodiratime", OPTION_SET, true, MOUNT_ATTR_NODIRATIME },
@@ -155,8 +155,10 @@ static int apply(struct mount_options *o, const char *name, struct err *err)
 	case OPTION_COPY_UP:
 		o->copy_up = true;
 		break;
-	case OPTION_REFUSED:
-		return err_set(err, 0, "option '%s': id-mapped mounts are not supported", name);
+	case OPTION_IDMAP:
+		o->idmap = true;
+		o->idmap_recursive |= option->recursive;
+		break;
 	case OPTION_SET:
 	case OPTION_CLEAR:
 	case OPTION_ATIME:
@@ -177,8 +179,9 @@ int mount_options_read(const struct oci_mount *mount, struct mount_options *o, s
 			return err_wrap(err, "mount %s", mount->destination);
 	if (mount->type && str_eq(mount->type, "bind") && !o->remount)
 		o->bind = true;
-	if (mount->n_uid_mappings || mount->n_gid_mappings)
-		return err_set(err, 0, "mount %s: id-mapped mounts are not supported",
+	o->idmap |= mount->n_uid_mappings || mount->n_gid_mappings;
+	if (o->idmap && !o->bind)
+		return err_set(err, 0, "mount %s: only a bind mount can have its ids mapped",
 			       mount->destination);
 	if (o->bind && o->n_data)
 		return err_set(err, 0, "mount %s: unknown option '%s' for a bind mount",
@@ -208,7 +211,6 @@ const char *const *mount_option_names(void)
 
 	if (!names[0])
 		for (size_t i = 0; i < ARRAY_LEN(options); i++)
-			if (options[i].kind != OPTION_REFUSED)
-				names[n++] = options[i].name;
+			names[n++] = options[i].name;
 	return names;
 }

@@ -4,6 +4,7 @@
  * resolved once, inside the root file system, and the mount is put onto that descriptor: what
  * happens to the path in between, or later, does not matter.
  */
+#include "sandbox/idmap.h"
 #include "sandbox/setup.h"
 
 #include "base/file.h"
@@ -110,28 +111,59 @@ static int open_source(const struct setup *setup, const struct oci_mount *mount,
 	return tree;
 }
 
-/*
- * Root in a user namespace may not reach the sources (a 0700 directory on the way), nor clone
- * without the mounts below: the parent does it for it. Not a peer of the host's mounts: what is
- * mounted in a less privileged namespace must not appear in the host.
- */
-int mounts_open_sources(struct setup *setup, struct err *err)
+/* By the maps of the mount, else by those of the container's user namespace. */
+static int map_ids(const struct setup *setup, const struct oci_mount *mount,
+		   struct mount_options *o, struct err *err)
+{
+	bool own = mount->n_uid_mappings || mount->n_gid_mappings;
+	const struct oci_linux given = { .uid_mappings = mount->uid_mappings,
+					 .n_uid_mappings = mount->n_uid_mappings,
+					 .gid_mappings = mount->gid_mappings,
+					 .n_gid_mappings = mount->n_gid_mappings };
+	const struct oci_linux *config = own ? &given : setup->linux_;
+	_cleanup_free_ char *joined = NULL;
+	struct idmap map;
+	int r;
+
+	if (!config->n_uid_mappings || !config->n_gid_mappings)
+		return err_set(err, 0, "map the mount's ids: it needs uidMappings and gidMappings");
+	if (idmap_open(&map, config, setup->proc, err) < 0)
+		return -1;
+	r = idmap_tree(&map, &o->source, absolute_source(setup, mount->source, &joined),
+		       o->idmap_recursive, err);
+	close(map.userns);
+	return r;
+}
+
+static int open_early(const struct setup *setup, const struct oci_mount *mount,
+		      struct mount_options *o, struct err *err)
 {
 	struct mount_attr slave = { .propagation = MS_SLAVE };
 
+	o->source = open_source(setup, mount, o, err);
+	if (o->source < 0)
+		return -1;
+	/* Not a peer of the host's: what is mounted inside must not appear there. */
+	if (mount_setattr(o->source, "", AT_EMPTY_PATH | AT_RECURSIVE, &slave, sizeof(slave)) < 0)
+		return err_set(err, errno, "leave the host's propagation");
+	return o->idmap ? map_ids(setup, mount, o, err) : 0;
+}
+
+/*
+ * Root in a user namespace may not reach the sources (a 0700 directory on the way), nor clone
+ * without the mounts below, nor map ids: the parent does it for it.
+ */
+int mounts_open_sources(struct setup *setup, struct err *err)
+{
+	bool foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
+
 	for (size_t i = 0; i < setup->config->n_mounts; i++) {
-		struct mount_options *options = &setup->mounts[i];
+		struct mount_options *o = &setup->mounts[i];
 		const struct oci_mount *mount = &setup->config->mounts[i];
 
-		if (!options->bind || options->remount)
-			continue;
-		options->source = open_source(setup, mount, options, err);
-		if (options->source < 0)
+		if (o->bind && !o->remount && (foreign || o->idmap) &&
+		    open_early(setup, mount, o, err) < 0)
 			return err_wrap(err, "mount %s", mount->destination);
-		if (mount_setattr(options->source, "", AT_EMPTY_PATH | AT_RECURSIVE, &slave,
-				  sizeof(slave)) < 0)
-			return err_set(err, errno, "mount %s: leave the host's propagation",
-				       mount->destination);
 	}
 	return 0;
 }

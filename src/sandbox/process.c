@@ -233,29 +233,42 @@ static char **make_environment(const struct process_plan *plan)
 	return env;
 }
 
-int process_wall(const struct process_plan *plan, struct err *err)
+int process_wall(struct process_plan *plan, struct err *err)
 {
 	int listener;
 
-	if (!plan->hardening)
+	if (!plan->hardening || plan->walled)
 		return 0;
+	plan->walled = true;
 	if (wall_enter(plan->hardening, err) < 0)
 		return -1;
 	return seccomp_filter_load(plan->ceiling, &listener, err);
 }
 
-int process_execute(const struct process_plan *plan, struct err *err)
+int process_filter(struct process_plan *plan, struct err *err)
+{
+	int listener = -1, r;
+
+	if (process_wall(plan, err) < 0)
+		return -1;
+	if (!plan->seccomp->count || plan->filtered)
+		return 0;
+	r = seccomp_filter_load(plan->seccomp, &listener, err);
+	if (plan->listener->slot)
+		listener_offer(plan->listener,
+			       r < 0 ? -(err->code ? err->code : EINVAL) : listener);
+	plan->filtered = r == 0;
+	if (r < 0 || !capability_for_filter(plan))
+		return r;
+	return capabilities_apply(plan->capabilities, 0, err);
+}
+
+int process_execute(struct process_plan *plan, struct err *err)
 {
 	char **env = make_environment(plan);
-	int listener = -1;
 
-	if (plan->seccomp->count) {
-		if (seccomp_filter_load(plan->seccomp, &listener, err) < 0)
-			return -1;
-		if (capability_for_filter(plan) &&
-		    capabilities_apply(plan->capabilities, 0, err) < 0)
-			return -1;
-	}
+	if (process_filter(plan, err) < 0)
+		return -1;
 	execve(plan->program, plan->process->args, env);
 	return process_error(err, errno, plan->process->args[0]);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "sandbox/capabilities.h"
+#include "sandbox/listener.h"
 #include "sandbox/seccomp.h"
 
 #include "base/err.h"
@@ -23,12 +24,15 @@ struct process_plan {
 	const struct seccomp_filter *seccomp;
 	const struct seccomp_filter *ceiling;	   /* loaded as well, with hardening */
 	const struct hardening *hardening;	   /* NULL: as the config says */
+	const struct listener *listener;	   /* where the filter's is offered */
 	const struct oci_personality *personality; /* NULL: as it is */
 	int proc;				   /* the caller's procfs */
 	int terminal;				   /* becomes 0, 1 and 2; -1 */
 	int stdio[3];				   /* else these do; none is -1 */
 	int preserve_fds; /* descriptors 3 .. 2+N stay open across execve(2) */
 	const char *home; /* for an environment without HOME; NULL */
+	bool walled;	  /* the wall has been entered */
+	bool filtered;	  /* the filter is loaded */
 	char *program;	  /* found by process_become(): path to be executed */
 };
 
@@ -42,10 +46,16 @@ int process_become(struct process_plan *plan, struct err *err);
  * process_wall() - with hardening: go under Landlock and the level's own filter. That one lets a
  * further one be loaded, which the bundle's may not, so that it comes first.
  */
-int process_wall(const struct process_plan *plan, struct err *err);
+int process_wall(struct process_plan *plan, struct err *err);
 
-/* process_execute() - load the filter and execute. Returns only on failure: -1. */
-int process_execute(const struct process_plan *plan, struct err *err);
+/*
+ * process_filter() - come under the seccomp filter (and the wall), which may forbid whatever
+ * follows, or make it wait for an agent. 0, or -1 with err set.
+ */
+int process_filter(struct process_plan *plan, struct err *err);
+
+/* process_execute() - the filter, unless it is loaded, and execve(2). Returns on failure: -1. */
+int process_execute(struct process_plan *plan, struct err *err);
 
 /* process_error() - give err the code that tells why a program cannot be executed; -1. */
 int process_error(struct err *err, int code, const char *program);

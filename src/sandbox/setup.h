@@ -6,6 +6,7 @@
 #pragma once
 
 #include "sandbox/capabilities.h"
+#include "sandbox/listener.h"
 #include "sandbox/mount_options.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/sandbox.h"
@@ -23,7 +24,8 @@ struct setup {
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp;
 	struct seccomp_filter ceiling; /* of level sandbox */
-	struct mount_options *mounts;  /* one for each of config->mounts */
+	struct listener listener;
+	struct mount_options *mounts; /* one for each of config->mounts */
 	/*
 	 * The caller's procfs, checked to be one. Init writes its own attributes and sysctls
 	 * through it and never through the container's /proc, which the container may fake.

@@ -203,6 +203,30 @@ class Mounts(Case):
     def test_proc_sys_is_readonly(self):
         self.assertEqual(self.output("sh", "-c", "echo 1 2>/dev/null > /proc/sys/vm/drop_caches || echo good"), "good\n")
 
+    def test_mapped_ids(self):
+        source = self.source()
+        os.chown(os.path.join(source, "inside"), 2007, 2008)
+        maps = [{"containerID": 2000, "hostID": 0, "size": 1000}]
+        entry = mount("/data", source, "bind", "bind")
+        entry.update(uidMappings=maps, gidMappings=maps)
+        os.chown(source, 2000, 2000)
+        out = self.with_mounts("sh", "-c", "stat -c '%u %g' /data/inside; touch /data/new", mounts=[entry])
+        self.assertEqual(out, "7 8\n")
+        self.assertEqual(os.stat(os.path.join(source, "new")).st_uid, 2000)
+
+    def test_mapped_ids_of_the_user_namespace(self):
+        maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+        source = self.source()
+
+        def change(c):
+            c["linux"]["namespaces"].append({"type": "user"})
+            c["linux"].update(uidMappings=maps, gidMappings=maps)
+            subprocess.run(["chown", "-hR", "100000:100000", self.rootfs], check=True)
+            c["mounts"] += [mount("/plain", source, "bind", "rbind"), mount("/mapped", source, "bind", "rbind", "ridmap")]
+        out = self.output("sh", "-c", "stat -c %u /plain/inside /mapped/inside; touch /mapped/new", change=change)
+        self.assertEqual(out, "65534\n0\n")
+        self.assertEqual(os.stat(os.path.join(source, "new")).st_uid, 0)
+
     def test_refused(self):
         source = self.source()
         for entry, words in (
@@ -214,6 +238,8 @@ class Mounts(Case):
                 (mount("/", source, "bind", "bind"), ["root"]),
                 (mount("/x/..", source, "bind", "bind"), ["root"]),
                 (mount("/x", None, "bind", "bind"), ["source"]),
+                (mount("/x", source, "bind", "bind", "idmap"), ["uidMappings"]),
+                (mount("/x", "tmpfs", "tmpfs", "idmap"), ["bind mount"]),
                 (mount("/x", source, "bind", "bind", "tmpcopyup"), ["tmpcopyup"])):
             self.bundle("true", change=lambda c: c["mounts"].append(entry))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
