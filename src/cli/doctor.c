@@ -11,9 +11,12 @@
 #include <unistd.h>
 
 static bool as_json;
+static const char *surface;
 
 static const struct cli_option options[] = {
 	{ "json", 0, OPTION_FLAG, &as_json, NULL, "one JSON object instead of lines" },
+	{ "surface", 0, OPTION_STRING, &surface, "ID",
+	  "say what a running container can reach of the kernel" },
 	{ 0 },
 };
 
@@ -105,6 +108,8 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	struct diagnosis diagnosis = { .result = result };
 	_cleanup_free_ char *text = NULL;
 
+	if (surface)
+		return doctor_surface(runtime, surface, as_json, err);
 	doctor_kernel(&diagnosis);
 	doctor_privileges(&diagnosis);
 	doctor_cgroups(&diagnosis);

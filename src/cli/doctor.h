@@ -29,6 +29,12 @@ struct diagnosis {
 void found(struct diagnosis *diagnosis, enum verdict verdict, unsigned needed_by, const char *topic,
 	   const char *advice, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/*
+ * doctor_surface() - what a running container can reach of the kernel, to standard output.
+ * Returns 0, or -1 with err set.
+ */
+int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, struct err *err);
+
 /* The parts: each looks at one side of this machine and changes nothing. */
 void doctor_kernel(struct diagnosis *diagnosis);     /* version, system calls, seccomp, LSMs */
 void doctor_privileges(struct diagnosis *diagnosis); /* capabilities, namespaces */

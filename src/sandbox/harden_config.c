@@ -59,7 +59,7 @@ static const char *const masked[] = {
 };
 
 static const char *const readonly[] = {
-	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger",
 };
 
 /* In the user namespace of the container: none of these can be made any more below it. */
