@@ -130,7 +130,7 @@ class Page:
             elif field.object:
                 kind = 'an object'
             if field.shape == 'ARRAY':
-                kind = 'an array of strings' if field.kind == 'string' else 'an array; each: ' + kind
+                kind = 'an array' + (', each ' + kind if field.values or field.kind != 'string' else ' of strings')
             elif field.shape == 'MAP':
                 kind = 'an object; each value: ' + kind
             if 'absolute' in field.flags:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which isolation level a container gets: the operator's choice, which a bundle may only raise. */
+/* Which isolation level a container gets: the operator's choice, which a bundle may raise. */
 #include "runtime/private.h"
 
 #include "base/str.h"
 #include "oci/config.h"
+#include "oci/settings.h"
 
 static const char *const names[] = {
 	[ISOLATION_PLAIN] = "plain",
@@ -26,24 +27,45 @@ int isolation_parse(const char *where, const char *name, enum isolation *isolati
 	return err_set(err, 0, "%s: expected vm, sandbox or plain, found '%.64s'", where, name);
 }
 
+/* Annotations that the operator can let do more than tighten. */
+static const char isolation_key[] = "run.moat.isolation";
+
+int annotations_check(const struct moat_settings *settings, const char *path, struct err *err)
+{
+	for (size_t i = 0; i < settings->n_annotations; i++)
+		if (!str_eq(settings->annotations[i], isolation_key))
+			return err_set(err, 0, "%s: annotations: expected %s, found '%.64s'", path,
+				       isolation_key, settings->annotations[i]);
+	return 0;
+}
+
+static bool may_lower(const struct moat_settings *settings)
+{
+	for (size_t i = 0; i < settings->n_annotations; i++)
+		if (str_eq(settings->annotations[i], isolation_key))
+			return true;
+	return false;
+}
+
 int isolation_choose(const struct runtime *runtime, const struct oci_config *config,
 		     enum isolation *isolation, struct err *err)
 {
-	static const char key[] = "run.moat.isolation";
 	enum isolation asked;
 
 	*isolation = runtime->isolation;
 	for (size_t i = 0; i < config->n_annotations; i++) {
-		if (!str_eq(config->annotations[i].key, key))
+		if (!str_eq(config->annotations[i].key, isolation_key))
 			continue;
 		if (isolation_parse("annotation run.moat.isolation", config->annotations[i].value,
 				    &asked, err) < 0)
 			return -1;
-		if (asked < *isolation)
+		if (asked < *isolation && !may_lower(runtime->settings))
 			return err_set(err, 0,
 				       "annotation %s asks for %s, which is weaker than %s: an "
-				       "annotation can only raise the level",
-				       key, isolation_name(asked), isolation_name(*isolation));
+				       "annotation can only raise the level, unless the operator's "
+				       "file lists it in annotations",
+				       isolation_key, isolation_name(asked),
+				       isolation_name(*isolation));
 		*isolation = asked;
 	}
 	return 0;

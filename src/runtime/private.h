@@ -39,8 +39,15 @@ int isolation_parse(const char *where, const char *name, enum isolation *isolati
 const char *isolation_name(enum isolation isolation);
 
 /*
+ * annotations_check() - whether the operator's file lists only annotations that there are.
+ * @path: the file's, for messages. 0, or -1 with err set.
+ */
+int annotations_check(const struct moat_settings *settings, const char *path, struct err *err);
+
+/*
  * isolation_choose() - the level of one container: the runtime's, or a higher one that the
- * annotation run.moat.isolation asks for. A lower one is an error.
+ * annotation run.moat.isolation asks for. A lower one is an error, unless the operator's file lists
+ * that annotation.
  */
 int isolation_choose(const struct runtime *runtime, const struct oci_config *config,
 		     enum isolation *isolation, struct err *err);

@@ -24,7 +24,7 @@ static int load_settings(struct runtime *runtime, const char *path, struct err *
 		return err_wrap(err, "read the operator's file");
 	runtime->settings = text ? moat_settings_parse(text, size, name, err)
 				 : moat_settings_parse("{}", 2, name, err);
-	return runtime->settings ? 0 : -1;
+	return runtime->settings ? annotations_check(runtime->settings, name, err) : -1;
 }
 
 static int choose_isolation(struct runtime *runtime, const struct runtime_options *options,

@@ -75,6 +75,7 @@ struct fixture {
 	struct runtime runtime;
 	struct create_options options;
 	struct err err;
+	const char *settings; /* the operator's file; NULL: none */
 };
 
 static void write_config(struct fixture *f, const char *annotations)
@@ -95,6 +96,7 @@ static int open_runtime(struct fixture *f, const char *program, const char *isol
 	struct runtime_options options = { .root = f->root,
 					   .program = program,
 					   .isolation = isolation,
+					   .settings_path = f->settings,
 					   .cgroup_manager = "disabled" };
 
 	runtime_close(&f->runtime);
@@ -305,6 +307,33 @@ static void test_isolation(void **state)
 	assert_int_equal(open_runtime(f, "moat", "plain"), 0);
 }
 
+/* What the operator's file lets the annotation do. */
+static void test_isolation_lowered(void **state)
+{
+	static const char lower[] = ",\"annotations\":{\"run.moat.isolation\":\"plain\"}";
+	static const char listed[] = "{\"annotations\":[\"run.moat.isolation\"]}";
+	static const char misspelt[] = "{\"annotations\":[\"run.moat.isolaton\"]}";
+	struct fixture *f = *state;
+	_cleanup_free_ char *path = xasprintf("%s/moat.json", f->directory);
+	struct instance *instance;
+
+	write_config(f, lower);
+	f->settings = path;
+	assert_int_equal(file_replace(AT_FDCWD, path, listed, strlen(listed), 0600, &f->err), 0);
+	assert_int_equal(open_runtime(f, "moat", NULL), 0);
+	assert_int_equal(f->runtime.isolation, ISOLATION_VM);
+	instance = create(f, "one");
+	assert_non_null(instance);
+	assert_int_equal(engine.level, ISOLATION_PLAIN);
+	assert_int_equal(instance_delete(instance, true, &f->err), 0);
+	instance_free(instance);
+
+	assert_int_equal(file_replace(AT_FDCWD, path, misspelt, strlen(misspelt), 0600, &f->err),
+			 0);
+	assert_int_equal(open_runtime(f, "moat", NULL), -1);
+	assert_non_null(strstr(f->err.text, "isolaton"));
+}
+
 static void test_list(void **state)
 {
 	struct fixture *f = *state;
@@ -356,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reused_pid, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_isolation, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_isolation_lowered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_bundles, setup, teardown),
 	};
