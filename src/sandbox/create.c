@@ -97,6 +97,8 @@ static int prepare(struct setup *setup, struct err *err)
 	setup->proc = process_open_proc(err);
 	if (setup->proc < 0 || lsm_check(setup->process, setup->proc, err) < 0)
 		return -1;
+	if (setup->namespaces.create & CLONE_NEWUSER)
+		setup->foreign = setup->namespaces.join;
 	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
 	capabilities_read(setup->process->capabilities, &setup->capabilities);
 	if (setup->linux_->seccomp &&
@@ -169,7 +171,8 @@ static _Noreturn void broker_main(const struct setup *setup, int channel, struct
 
 	if ((!setup->params->cgroup_path ||
 	     cgroup_enter(setup->params->cgroup_path, 0, &answer.err) == 0) &&
-	    namespaces_join(&setup->namespaces, ~0ull, &answer.err) == 0)
+	    namespaces_join(&setup->namespaces, ~0ull, &answer.err) == 0 &&
+	    setup_foreign(init, &answer.err) == 0)
 		answer.pid = clone_init(setup, CLONE_PARENT, &answer.err);
 	if (answer.pid == 0) {
 		close(channel);

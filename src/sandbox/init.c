@@ -94,7 +94,7 @@ static int make_terminal(struct setup *setup, struct err *err)
 	return setup->terminal < 0 ? -1 : 0;
 }
 
-static int set_names(struct setup *setup, struct err *err)
+int setup_names(struct setup *setup, struct err *err)
 {
 	const char *host = setup->config->hostname, *domain = setup->config->domainname;
 
@@ -103,6 +103,16 @@ static int set_names(struct setup *setup, struct err *err)
 	if (domain && setdomainname(domain, strlen(domain)) < 0)
 		return err_set(err, errno, "set the domain name to %s", domain);
 	return 0;
+}
+
+static int set_names(struct setup *setup, struct err *err)
+{
+	return setup->foreign & CLONE_NEWUTS ? 0 : setup_names(setup, err);
+}
+
+static int set_sysctls(struct setup *setup, struct err *err)
+{
+	return sysctl_apply(setup, ~setup->foreign, err);
 }
 
 static int set_up_network(struct setup *setup, struct err *err)
@@ -183,7 +193,7 @@ static int (*const steps[])(struct setup *setup, struct err *err) = {
 	enter_cgroup,	enter_namespaces, wait_release,	 become_root,
 	settle,		open_null,	  rootfs_attach, mounts_make,
 	devices_make,	make_terminal,	  rootfs_hide,	 mounts_seal,
-	set_up_network, set_names,	  sysctl_apply,	 setup_unshare_cgroup,
+	set_up_network, set_names,	  set_sysctls,	 setup_unshare_cgroup,
 	look_at_image,	run_hooks,	  rootfs_enter,
 };
 

@@ -318,7 +318,10 @@ static int make_filesystem(struct setup *setup, const struct oci_mount *mount,
 		return -1;
 	if (str_eq(mount->type, "tmpfs"))
 		return make_tmpfs(mount, o, onto, made, err);
-	tree = mount_filesystem(mount->type, mount->source, o->data, o->n_data, o->set, err);
+	tree = fd_steal(&o->source); /* foreign.c may have made it */
+	if (tree < 0)
+		tree = mount_filesystem(mount->type, mount->source, o->data, o->n_data, o->set,
+					err);
 	if (tree < 0) {
 		if (err->code == EPERM && str_eq(mount->type, "sysfs"))
 			err_hint(err, "sysfs needs a network namespace of the container's own");

@@ -21,6 +21,7 @@ struct setup {
 	const struct oci_process *process;
 	const struct oci_linux *linux_; /* never NULL */
 	struct namespaces namespaces;
+	uint64_t foreign; /* CLONE_NEW* of those that the container's new user namespace lacks */
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp;
 	struct seccomp_filter ceiling; /* of level sandbox */
@@ -45,6 +46,12 @@ struct setup {
 
 /* setup_unshare_cgroup() - enter a cgroup namespace of our own, if one is asked for. */
 int setup_unshare_cgroup(struct setup *setup, struct err *err);
+
+/* setup_names() - set the host and domain name. */
+int setup_names(struct setup *setup, struct err *err);
+
+/* setup_foreign() - foreign.c: do what init cannot do in the namespaces that were joined. */
+int setup_foreign(struct setup *setup, struct err *err);
 
 /* init_main() - all that runs between clone3(2) and execve(2). Never returns. */
 _Noreturn void init_main(struct setup *setup);
@@ -82,5 +89,6 @@ int copy_tree(int from, int to, struct err *err);
 /* devices.c, sysctl.c, network.c */
 int devices_make(struct setup *setup, struct err *err);
 int sysctl_check(const struct setup *setup, struct err *err);
-int sysctl_apply(struct setup *setup, struct err *err);
+/* sysctl_apply() - set those that namespaces of these kinds hold. */
+int sysctl_apply(struct setup *setup, uint64_t kinds, struct err *err);
 int network_loopback_up(struct err *err);

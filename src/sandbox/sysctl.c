@@ -47,29 +47,40 @@ static char *to_path(const char *key)
 	return path;
 }
 
+/* Returns an index of owners, ARRAY_LEN(owners) where the host has it. */
+static size_t find_owner(const char *path)
+{
+	size_t i = 0;
+
+	for (; i < ARRAY_LEN(owners); i++) {
+		_cleanup_free_ char *owner = to_path(owners[i].prefix);
+
+		if (owner[strlen(owner) - 1] == '/' ? str_starts_with(path, owner)
+						    : str_eq(path, owner))
+			break;
+	}
+	return i;
+}
+
 static int check_one(const struct setup *setup, const char *key, struct err *err)
 {
 	_cleanup_free_ char *path = to_path(key);
+	size_t i;
 
 	if (!path_is_clean(path))
 		return err_set(err, 0, "linux.sysctl: '%s' is not a name of one", key);
-	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
-		_cleanup_free_ char *owner = to_path(owners[i].prefix);
-
-		if (owner[strlen(owner) - 1] == '/' ? !str_starts_with(path, owner)
-						    : !str_eq(path, owner))
-			continue;
-		if (namespaces_have(&setup->namespaces, owners[i].namespace_))
-			return 0;
+	i = find_owner(path);
+	if (i == ARRAY_LEN(owners))
 		return err_set(err, 0,
-			       "linux.sysctl: '%s' needs a %s namespace of the container's "
-			       "own",
-			       key, owners[i].name);
-	}
+			       "linux.sysctl: '%s' is not kept per namespace: it would change the "
+			       "host",
+			       key);
+	if (namespaces_have(&setup->namespaces, owners[i].namespace_))
+		return 0;
 	return err_set(err, 0,
-		       "linux.sysctl: '%s' is not kept per namespace: it would change the "
-		       "host",
-		       key);
+		       "linux.sysctl: '%s' needs a %s namespace of the container's "
+		       "own",
+		       key, owners[i].name);
 }
 
 int sysctl_check(const struct setup *setup, struct err *err)
@@ -80,11 +91,13 @@ int sysctl_check(const struct setup *setup, struct err *err)
 	return 0;
 }
 
-int sysctl_apply(struct setup *setup, struct err *err)
+int sysctl_apply(struct setup *setup, uint64_t kinds, struct err *err)
 {
 	for (size_t i = 0; i < setup->linux_->n_sysctl; i++) {
 		_cleanup_free_ char *path = to_path(setup->linux_->sysctl[i].key);
 
+		if (!(owners[find_owner(path)].namespace_ & kinds))
+			continue;
 		if (file_write(setup->proc, path, setup->linux_->sysctl[i].value, err) < 0)
 			return err_wrap(err, "set sysctl %s", setup->linux_->sysctl[i].key);
 	}

@@ -98,13 +98,16 @@ def write(bundle, document):
 
 DEBIAN_PACKAGES = "python3-minimal,procps"
 
+# What people run: a database, a web server, programs in JavaScript, Python and Go (gron).
+SERVICE_PACKAGES = DEBIAN_PACKAGES + ",apt,gron,nginx-light,nodejs,npm,postgresql,python3-pip,python3-setuptools,python3-wheel"
 
-def debian_rootfs():
+
+def debian_rootfs(packages=DEBIAN_PACKAGES):
     """
-    The path of a Debian root file system with Python, made on first use (half a minute) and never written: put an overlay
-    over it.
+    The path of a Debian root file system with Python, made on first use (half a minute, some for SERVICE_PACKAGES) and never
+    written: put an overlay over it.
     """
-    recipe = "bookworm minbase " + DEBIAN_PACKAGES
+    recipe = "bookworm minbase " + packages
     home = os.path.join(CACHE, "bundle", "debian-" + hashlib.sha256(recipe.encode()).hexdigest()[:12])
     rootfs = os.path.join(home, "rootfs")
     if os.path.isdir(rootfs):
@@ -117,7 +120,7 @@ def debian_rootfs():
         print("bundles: making a Debian root file system, this happens once", file=sys.stderr, flush=True)
         new = os.path.join(home, "new")
         shutil.rmtree(new, ignore_errors=True)
-        command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=" + DEBIAN_PACKAGES,
+        command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=" + packages,
                    "--aptopt=APT::Install-Recommends false", "--dpkgopt=path-exclude=/usr/share/doc/*",
                    "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
                    "--customize-hook=rm -rf \"$1\"/var/lib/apt/lists/* \"$1\"/var/cache/apt/*", "bookworm", new]

@@ -228,3 +228,44 @@ class Refused(Case):
     def test_without_a_cgroup(self):
         self.bundle("true")
         self.refused("--cgroup-manager", "disabled", "run", "--bundle", self.bundle_path, self.new_id(), says="cgroup")
+
+
+@at_levels("sandbox")
+class Joined(Case):
+    """Namespaces that were there before: what an engine prepared, and pods."""
+
+    def test_network_of_an_engine(self):
+        """podman and CNI: a network namespace by its path. sysfs shows it, its sysctls can be set, and root inside has no rights."""
+        holder = subprocess.Popen(["unshare", "--net", "sleep", "1000"])
+        self._children.append(holder)
+        path = "/proc/%d/ns/net" % holder.pid
+        self.wait_until(lambda: os.readlink(path) != os.readlink("/proc/self/ns/net"), "the namespace is there")
+        subprocess.run(["nsenter", "--net=" + path, "ip", "link", "set", "lo", "up"], check=True)
+
+        def change(c):
+            for n in c["linux"]["namespaces"]:
+                if n["type"] == "network":
+                    n["path"] = path
+            c["linux"]["sysctl"] = {"net.ipv4.ip_unprivileged_port_start": "77"}
+        out = self.output("sh", "-c", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start; readlink /proc/self/ns/net; "
+                          "ls /sys/class/net; ifconfig lo down 2>/dev/null || echo no", change=change)
+        seen = subprocess.run(["nsenter", "--net=" + path, "ls", "/proc/self/net/dev_snmp6"], capture_output=True, text=True)
+        self.assertEqual(out.split(), ["77", os.readlink(path), *sorted(seen.stdout.split()), "no"])
+
+    def test_pod(self):
+        """A second container in the namespaces of the first."""
+        self.bundle("sleep", "1000")
+        first = self.create()
+        self.ok("start", first)
+        pid = self.pid(first)
+
+        def change(c):
+            for n in c["linux"]["namespaces"]:
+                if n["type"] != "mount":
+                    n["path"] = "/proc/%d/ns/%s" % (pid, {"network": "net"}.get(n["type"], n["type"]))
+            c["hostname"] = "pod"
+        out = self.output("sh", "-c", "hostname; cat /proc/1/cmdline | tr '\\0' ' '; echo; "
+                          "awk '{print $2}' /proc/self/uid_map; test -d /dev/mqueue && echo mq", change=change)
+        self.assertEqual(out.split(), ["pod", "sleep", "1000", str(1879048192 + 65536), "mq"])
+        self.assertEqual(self.ok("exec", first, "hostname").stdout, b"pod\n")
+        self.ok("delete", "--force", first)
