@@ -65,6 +65,33 @@ static int place_trees(struct guest_config *out, const Moat__Agent__CreateContai
 	return 0;
 }
 
+static bool has_user_namespace(const struct oci_config *config)
+{
+	const struct oci_linux *linux_ = config->linux_;
+
+	for (size_t i = 0; linux_ && i < linux_->n_namespaces; i++)
+		if (str_eq(linux_->namespaces[i].type, "user"))
+			return true;
+	return false;
+}
+
+/*
+ * A new sysfs shows the network namespace that its maker is in, and must own: in a user namespace
+ * the guest's is not its own, so it gets the guest's sysfs.
+ */
+static void bind_sysfs(struct guest_config *out, size_t index)
+{
+	struct oci_mount *mount = &out->mounts[index];
+	char **options = xcalloc(mount->n_options + 2, sizeof(*options));
+
+	for (size_t i = 0; i < mount->n_options; i++)
+		options[i] = mount->options[i];
+	options[mount->n_options++] = (char *)"bind";
+	out->options[index] = mount->options = options;
+	mount->type = (char *)"bind";
+	mount->source = (char *)"/sys";
+}
+
 static int rewrite_mounts(struct guest_config *out,
 			  const Moat__Agent__CreateContainerRequest *request, const char *trees,
 			  struct err *err)
@@ -73,6 +100,7 @@ static int rewrite_mounts(struct guest_config *out,
 
 	out->mounts = xcalloc(count, sizeof(*out->mounts));
 	out->sources = xcalloc(count, sizeof(*out->sources));
+	out->options = xcalloc(count, sizeof(*out->options));
 	if (count)
 		memcpy(out->mounts, out->parsed->mounts, count * sizeof(*out->mounts));
 	out->config.mounts = out->mounts;
@@ -91,6 +119,8 @@ static int rewrite_mounts(struct guest_config *out,
 					     "mounted inside of a microVM; bind-mount it from the "
 					     "host",
 				       i, type);
+		if (str_eq(type, "sysfs") && has_user_namespace(out->parsed))
+			bind_sysfs(out, i);
 	}
 	return 0;
 }
@@ -261,9 +291,12 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 
 void guest_config_release(struct guest_config *config)
 {
-	for (size_t i = 0; config->sources && i < config->config.n_mounts; i++)
+	for (size_t i = 0; config->options && i < config->config.n_mounts; i++) {
 		free(config->sources[i]);
+		free(config->options[i]);
+	}
 	free(config->sources);
+	free(config->options);
 	free(config->mounts);
 	free(config->namespaces);
 	free(config->sysctl);

@@ -32,8 +32,10 @@ struct guest_config {
 	struct guest_process process;
 	struct oci_linux linux_;
 	struct guest_resources resources;
-	struct oci_mount *mounts;		/* the array is ours */
-	char **sources;				/* n_mounts, NULL where the source is as it was */
+	struct oci_mount *mounts; /* the array is ours */
+	char **sources;		  /* n_mounts, NULL where the source is as it was */
+	char ***options; /* n_mounts, NULL where the options are as they were; the arrays are ours
+			  */
 	struct oci_namespace *namespaces;	/* ours */
 	struct oci_pair *sysctl;		/* ours: without those of the network */
 	const struct oci_pair **network_sysctl; /* what the agent itself has to set */

@@ -129,6 +129,24 @@ static void test_linux(void **state)
 	assert_string_equal(linux_->resources->unified[0].key, "memory.high");
 }
 
+static void test_sysfs_in_user_namespace(void **state)
+{
+	static const char text[] =
+		HEAD PROCESS ",\"mounts\":[{\"destination\":\"/sys\",\"type\":\"sysfs\","
+			     "\"options\":[\"ro\"]}],"
+			     "\"linux\":{\"namespaces\":[{\"type\":\"user\"}]}}";
+	const struct oci_mount *mount;
+
+	assert_int_equal(read_with(text, NULL, 0), 0);
+	mount = &config.config.mounts[0];
+	assert_string_equal(mount->type, "bind");
+	assert_string_equal(mount->source, "/sys");
+	assert_int_equal(mount->n_options, 2);
+	assert_string_equal(mount->options[0], "ro");
+	assert_string_equal(mount->options[1], "bind");
+	assert_null(mount->options[2]);
+}
+
 static void expect_refusal(const char *text, const uint32_t (*entries)[2], size_t count,
 			   const char *why)
 {
@@ -166,7 +184,7 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { TEST(root_and_mounts), TEST(process), TEST(linux),
-					    TEST(refusals) };
+					    TEST(sysfs_in_user_namespace), TEST(refusals) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
