@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""config.json inside of a microVM: what the agent makes of it, seen from the workload."""
+import json
+import os
+import pty
+import select
+
+from harness import Case, TIME_SCALE, at_levels
+import host
+
+MIB = 1 << 20
+
+
+@at_levels("vm")
+class Guest(Case):
+    def resources(self, **resources):
+        """For the cgroups of the host, too, so with a path where controllers are given."""
+        def change(config):
+            config["linux"]["cgroupsPath"] = "/%s/%s" % (host.RUN_TAG, self.id())
+            config["linux"]["resources"] = resources
+            config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"})
+            self.addCleanup(self.remove_parent)
+        return change
+
+    def remove_parent(self):
+        for root in host.cgroup_roots():
+            try:
+                os.rmdir(os.path.join(root, host.RUN_TAG))
+            except OSError:
+                pass
+
+    def test_limits_are_the_workloads(self):
+        change = self.resources(memory={"limit": 48 * MIB}, pids={"limit": 33},
+                                cpu={"quota": 40000, "period": 100000, "cpus": "0", "mems": "0"})
+        out = self.output("sh", "-c", "cd /sys/fs/cgroup; cat memory.max pids.max cpu.max", change=change)
+        self.assertEqual(out, "%d\n33\n40000 100000\n" % (48 * MIB))
+
+    def test_out_of_memory_is_the_workloads_end(self):
+        """The guest's OOM killer ends it: neither the machine nor the host's does."""
+        self.bundle("sh", "-c", "x=a; while :; do x=$x$x; done", change=self.resources(memory={"limit": 48 * MIB}))
+        done = self.run_container()
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertIn(b"out of memory", done.stderr)
+
+    def test_user_namespace(self):
+        def change(config):
+            config["linux"]["namespaces"].append({"type": "user"})
+            for kind in ("uidMappings", "gidMappings"):
+                config["linux"][kind] = [{"containerID": 0, "hostID": 70000, "size": 1000}]
+        out = self.output("sh", "-c", "cat /proc/self/uid_map; ls /sys/kernel >/dev/null && echo sysfs", change=change)
+        self.assertEqual(out.split(), ["0", "70000", "1000", "sysfs"])
+
+    def test_seccomp(self):
+        def change(config):
+            config["linux"]["seccomp"] = {
+                "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"],
+                "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 30}]}
+        self.bundle("mkdir", "/tmp/x", change=change)
+        done = self.run_container()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"Read-only file system", done.stderr)
+
+    def test_sysctl_of_the_network_and_of_ipc(self):
+        def change(config):
+            config["linux"]["sysctl"] = {"net.core.somaxconn": "77", "kernel.shmmax": "123456"}
+        out = self.output("cat", "/proc/sys/net/core/somaxconn", "/proc/sys/kernel/shmmax", change=change)
+        self.assertEqual(out, "77\n123456\n")
+
+    def test_start_container_hook(self):
+        def change(config):
+            config["hooks"] = {"startContainer": [{"path": "/bin/sh", "args": ["sh", "-c", "cat >/hooked"]}]}
+        state = json.loads(self.output("cat", "/hooked", change=change))
+        self.assertEqual((state["id"], state["status"]), (self.ids[-1], "created"))
+
+    def test_loopback_is_up(self):
+        self.assertIn("LOOPBACK,UP", self.output("ip", "address", "show", "lo"))
+
+    def test_agent_is_out_of_reach(self):
+        """Without a pid namespace the agent is in sight: neither its memory, its files nor its life is the workload's."""
+        def change(config):
+            spaces = config["linux"]["namespaces"]
+            config["linux"]["namespaces"] = [n for n in spaces if n["type"] != "pid"]
+        out = self.output("sh", "-c", "cat /proc/1/comm; ls /proc/1/fd /proc/1/root/ 2>&1 | grep -c denied; "
+                          "cat /proc/1/mem 2>/dev/null || echo unread; kill -KILL 1; echo alive", change=change)
+        self.assertEqual(out, "init\n2\nunread\nalive\n")
+
+    def test_what_cannot_be_is_refused(self):
+        for say, edit in (
+                ("ipc namespace", lambda c: c["linux"]["namespaces"].__setitem__(
+                    slice(None), [{"type": "mount"}, {"type": "ipc", "path": "/proc/self/ns/ipc"}])),
+                ("type 'nfs'", lambda c: c["mounts"].append({"destination": "/n", "type": "nfs", "source": "h:/x"}))):
+            with self.subTest(say):
+                self.bundle("true", change=edit)
+                self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=say)
+
+    def test_terminal(self):
+        def change(config):
+            config["process"]["terminal"] = True
+        self.bundle("sh", "-c", "tty; read line; echo got $line; exit 5", change=change)
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=theirs, stdout=theirs,
+                                  stderr=theirs)
+        os.close(theirs)
+        text = b""
+        os.write(ours, b"word\n")
+        while select.select([ours], [], [], 30 * TIME_SCALE)[0]:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # EIO: the other side is closed
+                break
+            text += data
+        self.assertEqual(process.wait(), 5, text)
+        self.assertIn(b"/dev/pts/0", text)
+        self.assertIn(b"got word", text)
