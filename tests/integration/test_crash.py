@@ -68,7 +68,7 @@ class KilledRoles(Case):
         return done.returncode == 0 and b'"running"' in done.stdout
 
 
-@at_levels("plain", "vm")
+@at_levels("plain", "sandbox", "vm")
 class KilledAnywhere(Case):
     def test_workload_killed_from_outside(self):
         self.bundle("sleep", "1000")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Attacks on runtimes at level plain: images and workloads that try to reach the host. Each must fail."""
+"""Attacks on runtimes in namespaces: images and workloads that try to reach the host. Each must fail."""
 import errno
 import os
 import shutil
@@ -9,7 +9,7 @@ import time
 from harness import MOAT, Case, at_levels
 
 
-@at_levels("plain")
+@at_levels("plain", "sandbox")
 class Attacks(Case):
     def test_symlinked_tops(self):
         """CVE-2019-19921, CVE-2023-27561, CVE-2026-41579: the image has a link where kernel files belong."""
@@ -91,6 +91,8 @@ class Attacks(Case):
 
     def test_overwrite_the_runtime(self):
         """CVE-2019-5736: the program of the runtime, reached through /proc/self/exe."""
+        self.settings["sandbox"] = {"capabilities": ["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_SYS_ADMIN"]}
+        self.write_settings()
         copy = os.path.join(self.work, "moat")
         shutil.copy(MOAT, copy)
         with open(copy, "rb") as f:
@@ -123,6 +125,47 @@ class Attacks(Case):
             os.close(held)
         self.assertIn(caught.exception.errno, (errno.EROFS, errno.EPERM))  # EPERM: a sealed file
 
+    def fake_proc(self, c):
+        """A volume over /proc with the files that a runtime writes to."""
+        fake = os.path.join(self.work, "fake")
+        shutil.rmtree(fake, ignore_errors=True)
+        for name in ("sys/net/ipv4/ip_unprivileged_port_start", "self/attr/exec", "self/oom_score_adj", "self/setgroups"):
+            os.makedirs(os.path.dirname(os.path.join(fake, name)), exist_ok=True)
+            with open(os.path.join(fake, name), "w") as f:
+                f.write("fake")
+        c["mounts"] = [m for m in c["mounts"] if m["type"] != "proc"]
+        c["mounts"].append({"destination": "/proc", "type": "bind", "source": fake, "options": ["bind"]})
+        c["linux"]["readonlyPaths"] = c["linux"]["maskedPaths"] = []
+        c["linux"]["sysctl"] = {"net.ipv4.ip_unprivileged_port_start": "77"}
+        c["process"]["oomScoreAdj"] = 500
+
+    def test_volume_over_proc(self):
+        """CVE-2019-16884, CVE-2025-52881: what the runtime writes for the process does not go where the image wants it."""
+        self.bundle("sleep", "1000", change=self.fake_proc)
+        name = self.create()
+        self.ok("start", name)
+        pid = self.pid(name)
+        for directory, _, files in os.walk(os.path.join(self.work, "fake")):
+            for file in files:
+                with open(os.path.join(directory, file)) as f:
+                    self.assertEqual(f.read(), "fake", file)
+        done = subprocess.run(["nsenter", "-t", str(pid), "--net", "cat", "/proc/sys/net/ipv4/ip_unprivileged_port_start"],
+                              capture_output=True)
+        self.assertEqual(done.stdout, b"77\n")
+        with open("/proc/%d/oom_score_adj" % pid) as f:
+            self.assertEqual(f.read(), "500\n")
+        self.ok("delete", "--force", name)
+
+    def test_nothing_is_written_into_the_image(self):
+        """CVE-2025-24965: no file of the runtime's own, by a path that the image may have made a link, or otherwise."""
+        self.bundle("true")
+
+        def files():
+            return sorted((directory, name) for directory, _, names in os.walk(self.rootfs) for name in names)
+        before = files()
+        self.assertEqual(self.run_container().returncode, 0)
+        self.assertEqual([f for f in files() if f not in before and not f[0].endswith("/dev")], [])
+
     def test_inheritable_is_empty(self):
         """CVE-2022-29162."""
         out = self.output("grep", "-E", "CapInh|CapAmb", "/proc/self/status")
@@ -137,6 +180,67 @@ class Attacks(Case):
 
 
 @at_levels("plain")
+class Mechanisms(Case):
+    """The same attacks on what careless runtimes do, done here by hand: they succeed, so that the tests above mean something."""
+
+    def setUp(self):
+        super().setUp()
+        self.bundle("true")
+        self.outside = os.path.join(self.work, "outside")
+        os.makedirs(self.outside)
+
+    def test_destination_by_path(self):
+        os.symlink(self.outside, os.path.join(self.rootfs, "way"))
+        os.makedirs(os.path.join(self.rootfs, "way/made/here"))
+        self.assertEqual(os.listdir(self.outside), ["made"])
+
+    def test_mask_with_the_images_null(self):
+        secret = os.path.join(self.outside, "secret")
+        with open(secret, "w") as f:
+            f.write("host\n")
+        os.symlink(secret, os.path.join(self.rootfs, "dev/null"))
+        masked = os.path.join(self.rootfs, "etc/passwd")
+        subprocess.run(["mount", "--bind", os.path.join(self.rootfs, "dev/null"), masked], check=True)
+        try:
+            with open(masked) as f:
+                self.assertEqual(f.read(), "host\n")
+        finally:
+            subprocess.run(["umount", masked], check=True)
+
+    def test_working_directory_by_a_descriptor(self):
+        with open(os.path.join(self.outside, "secret"), "w") as f:
+            f.write("host\n")
+        held = os.open(self.outside, os.O_RDONLY)
+        try:
+            subprocess.run(["mount", "-t", "proc", "proc", os.path.join(self.rootfs, "proc")], check=True)
+            done = subprocess.run(["chroot", self.rootfs, "sh", "-c", "cd /proc/self/fd/%d && cat secret" % held],
+                                  pass_fds=[held], capture_output=True)
+            self.assertEqual(done.stdout, b"host\n")
+        finally:
+            subprocess.run(["umount", os.path.join(self.rootfs, "proc")], check=True)
+            os.close(held)
+
+    def test_program_that_anybody_can_write_to(self):
+        copy = os.path.join(self.work, "runtime")
+        shutil.copy("/bin/sleep", copy)
+        process = subprocess.Popen([copy, "1000"])
+        held = os.open("/proc/%d/exe" % process.pid, os.O_PATH)
+        process.kill()
+        process.wait()
+        with open("/proc/self/fd/%d" % held, "wb") as f:
+            f.write(b"#!/bin/evil")
+        os.close(held)
+        with open(copy, "rb") as f:
+            self.assertEqual(f.read(), b"#!/bin/evil")
+
+    def test_writing_through_the_images_proc(self):
+        os.makedirs(os.path.join(self.rootfs, "proc/self"))
+        subprocess.run(["chroot", self.rootfs, "sh", "-c", "echo 500 > /proc/self/oom_score_adj"], check=True)
+        with open(os.path.join(self.rootfs, "proc/self/oom_score_adj")) as f:
+            self.assertEqual(f.read(), "500\n")
+
+
+@at_levels("plain", "sandbox")
 class Failures(Case):
     """Whatever goes wrong, nothing stays behind (the harness looks)."""
 
