@@ -28,16 +28,32 @@
 #define SCOPE_ABSTRACT_UNIX_SOCKET (1ull << 0)
 #define SCOPE_SIGNAL		   (1ull << 1)
 #endif
+#define ABI_REFER 2
 #define ABI_SCOPE 6
 
 struct ruleset {
 	uint64_t access_fs, access_net, scoped;
 };
 
+/* Without a rule for it any ruleset forbids renames and links from one directory to another. */
+static int allow_renaming(int ruleset)
+{
+	_cleanup_fd_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct landlock_path_beneath_attr rule = {
+		.allowed_access = LANDLOCK_ACCESS_FS_REFER,
+		.parent_fd = root,
+	};
+
+	if (root < 0)
+		return -1;
+	return (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+}
+
 int wall_enter(const struct hardening *hardening, struct err *err)
 {
 	struct ruleset ruleset = {
-		.access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK,
+		.access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+			     LANDLOCK_ACCESS_FS_REFER,
 		.scoped = (hardening->scope_sockets ? SCOPE_ABSTRACT_UNIX_SOCKET : 0) |
 			  (hardening->scope_signals ? SCOPE_SIGNAL : 0),
 	};
@@ -45,12 +61,14 @@ int wall_enter(const struct hardening *hardening, struct err *err)
 	_cleanup_fd_ int fd = -1;
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
-	if (abi < 0 && (errno == ENOSYS || errno == EOPNOTSUPP))
-		return 0; /* moat doctor tells */
+	if (abi < 0 && errno != ENOSYS && errno != EOPNOTSUPP)
+		return err_set(err, errno, "ask for Landlock");
+	if (abi < ABI_REFER) /* the first one lets nobody rename into another directory */
+		return 0;
 	if (abi >= ABI_SCOPE && ruleset.scoped)
 		size = sizeof(ruleset);
 	fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, size, 0);
-	if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+	if (fd < 0 || allow_renaming(fd) < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
 		return err_set(err, errno, "put the process under Landlock");
 	return 0;
 }

@@ -122,9 +122,10 @@ class Case(unittest.TestCase):
         with open(self.settings_path, "w") as f:
             json.dump(self.settings, f)
 
-    def bundle(self, *args, base="busybox", change=None):
+    def bundle(self, *args, base="busybox", packages=bundles.DEBIAN_PACKAGES, change=None):
         """
-        Makes this test's bundle, of busybox or of "debian", whose workload is args; change(config) may edit the document.
+        Makes this test's bundle, of busybox or of "debian" with packages, whose workload is args; change(config) may edit the
+        document.
         The config is in self.config; after changing it later, call write_config(). Returns the bundle's path.
         """
         self.bundle_path = os.path.join(self.work, "bundle%d" % next(_numbers))
@@ -134,7 +135,7 @@ class Case(unittest.TestCase):
             os.rmdir(rootfs)
             bundles.busybox_rootfs(rootfs)
         else:
-            self._overlay(bundles.debian_rootfs(), rootfs)
+            self._overlay(bundles.debian_rootfs(packages), rootfs)
         self.config = bundles.config(*args)
         if change:
             change(self.config)
