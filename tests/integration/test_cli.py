@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line as engines use it: exit statuses, JSON, logs, held against runc where that is installed."""
+import array
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from harness import Case, at_levels, host
+
+RUNC = shutil.which("runc")
+
+
+def receive_descriptor(listener, found):
+    """Takes one connection and the descriptor that comes over it."""
+    connection, _ = listener.accept()
+    with connection:
+        _, control, _, _ = connection.recvmsg(256, socket.CMSG_SPACE(16))
+        for level, kind, data in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                found.extend(array.array("i", data[:4]))
+
+
+def pid_of(pidfd):
+    with open("/proc/self/fdinfo/%d" % pidfd) as f:
+        return int(re.search(r"^Pid:\s+(-?\d+)", f.read(), re.M)[1])
+
+
+@at_levels("plain")
+class Cli(Case):
+    def running(self, *args):
+        self.bundle(*(args or ("sleep", "1000")))
+        name = self.create()
+        self.ok("start", name)
+        return name
+
+    # -- options
+
+    def test_before_and_after_the_id(self):
+        self.bundle("sleep", "1000")
+        name = self.new_id()
+        pid_file = os.path.join(self.work, "pid")
+        self.ok("create", name, "--bundle=" + self.bundle_path, "--pid-file", pid_file, stdout=subprocess.DEVNULL)
+        with open(pid_file) as f:
+            self.assertEqual(int(f.read()), self.pid(name))
+        self.ok("kill", name, "9", "--all")
+        self.wait_status(name, "stopped")
+        self.ok("delete", name, "-f")
+
+    def test_flags_with_values(self):
+        name = self.running()
+        self.refused("delete", "--force=false", name, says="running")
+        self.refused("delete", "--force=maybe", name, says=["true or false", "maybe"])
+        self.refused("delete", "--force=", name, says="true or false")
+        self.ok("delete", "--force=true", name)
+
+    def test_global_options_of_engines(self):
+        self.bundle("true")
+        name = self.create()
+        for options in (["--rootless", "true"], ["--rootless=auto"], ["--cgroup-manager", "cgroupfs"], ["--systemd-cgroup=false"],
+                        ["--debug", "--log", "/dev/null", "--log-format=json"]):
+            self.ok(*options, "state", name)
+        self.refused("--rootless", "maybe", "state", name, says="true|false|auto")
+        self.refused("--cgroup-manager", "none", "state", name, says="cgroupfs|systemd|disabled")
+        self.ok("delete", "--force", name)
+
+    def test_config_of_another_name(self):
+        self.bundle("sh", "-c", "exit 3")
+        for name in ("other.json", os.path.join(self.work, "far.json")):
+            os.rename(os.path.join(self.bundle_path, "config.json"), os.path.join(self.bundle_path, name))
+            self.assertEqual(self.run_container("--config", name).returncode, 3)
+            self.assertEqual(self.run_container("-f", name).returncode, 3)
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="config.json")
+            os.rename(os.path.join(self.bundle_path, name), os.path.join(self.bundle_path, "config.json"))
+
+    def test_update_refusals(self):
+        name = self.running()
+        self.refused("update", "--l3-cache-schema", "L3:0=f", name, says=["--l3-cache-schema", "resctrl"])
+        self.refused("update", "--mem-bw-schema", "MB:0=20", name, says=["--mem-bw-schema", "resctrl"])
+        self.refused("update", "--resources", "-", "--memory", "1G", name, says=["--memory", "not both"])
+        self.refused("update", "--cpu-idle", "2", name, says="0|1")
+        self.ok("delete", "--force", name)
+
+    def test_pidfd_sockets(self):
+        self.bundle("sleep", "1000")
+        name = self.new_id()
+        for words in (["create", "--bundle", self.bundle_path], ["start"], ["exec", "--detach"], ["run"]):
+            if words == ["start"]:
+                self.ok("start", name)
+                continue
+            path = os.path.join(self.work, words[0])
+            found = []
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+                listener.listen()
+                thread = threading.Thread(target=receive_descriptor, args=(listener, found))
+                thread.start()
+                pid_file = os.path.join(self.work, "pid")
+                if words == ["run"]:
+                    other = self.new_id()
+                    words = ["run", "--detach", "--bundle", self.bundle_path]
+                    self.ok(*words, "--pid-file", pid_file, "--pidfd-socket", path, other, stdout=subprocess.DEVNULL)
+                else:
+                    command = ["sleep", "1000"] if words[0] == "exec" else []
+                    self.ok(*words, "--pid-file", pid_file, "--pidfd-socket", path, name, *command, stdout=subprocess.DEVNULL)
+                thread.join(10)
+            with open(pid_file) as f:
+                self.assertEqual([pid_of(fd) for fd in found], [int(f.read())], words)
+            os.close(found[0])
+        self.ok("delete", "--force", name)
+        self.ok("delete", "--force", other)
+
+    def test_pidfd_socket_that_is_not_there(self):
+        self.bundle("true")
+        self.refused("create", "--bundle", self.bundle_path, "--pidfd-socket", "/nonexistent", self.new_id(),
+                     says=["pidfd socket", "/nonexistent", "No such file"])
+
+    # -- errors and logs
+
+    def test_log(self):
+        log = os.path.join(self.work, "log")
+        done = self.moat("--log", log, "--log-format", "json", "state", "absent")
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertRegex(done.stderr, rb"\Amoat: container absent does not exist[^\n]*\n\Z")
+        with open(log) as f:
+            line = json.loads(f.read())
+        self.assertEqual(sorted(line), ["level", "msg", "time"])
+        self.assertEqual(line["level"], "error")
+        self.assertIn("container absent does not exist", line["msg"])
+        self.assertRegex(line["time"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z\Z")
+
+    def test_log_to_standard_error(self):
+        done = self.moat("--log-format", "json", "state", "absent")
+        self.assertEqual(json.loads(done.stderr)["level"], "error")
+        self.refused("--log-format", "xml", "state", "absent", says=["text|json", "xml"])
+        text = os.path.join(self.work, "text")
+        self.moat("--log", text, "state", "absent")
+        with open(text) as f:
+            self.assertRegex(f.read(), r"\A\S+Z error: container absent does not exist[^\n]*\n\Z")
+
+    def test_errors_on_a_terminal(self):
+        """One line, no colour; `doctor` is coloured there and nowhere else."""
+        for words, colour in ((["state", "absent"], False), (["doctor"], True)):
+            main, end = pty.openpty()
+            process = self.start_moat(*words, stdout=end, stderr=end)
+            os.close(end)
+            text = b""
+            while True:
+                try:
+                    piece = os.read(main, 4096)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                text += piece
+            process.wait(timeout=30)
+            os.close(main)
+            self.assertEqual(b"\x1b[" in text, colour, text)
+            self.assertTrue(colour or text.count(b"\n") == 1, text)
+        self.assertNotIn(b"\x1b", self.moat("doctor").stdout)
+
+    def test_words_that_engines_look_for(self):
+        """containerd and CRI-O find out by these whether a container has ended, or is not there."""
+        self.refused("kill", "absent", "KILL", says="does not exist")
+        self.refused("state", "absent", says="does not exist")
+        name = self.running("true")
+        self.wait_status(name, "stopped")
+        self.refused("kill", name, "KILL", says="container not running")
+        self.refused("kill", name, "0", says="container not running")
+        self.ok("delete", name)
+
+    def test_version(self):
+        for flag in ("--version", "-v"):
+            lines = self.ok(flag).stdout.decode().splitlines()
+            self.assertRegex(lines[0], r"\Amoat version \d+\.\d+\.\d+\Z")
+            self.assertRegex(lines[1], r"\Acommit: \S+\Z")
+            self.assertRegex(lines[2], r"\Aspec: 1\.\d+\.\d+\Z")
+
+    # -- what is printed
+
+    def test_spec(self):
+        os.mkdir(os.path.join(self.work, "new"))
+        path = os.path.join(self.work, "new/config.json")
+        self.ok("spec", "-b", os.path.dirname(path))
+        with open(path) as f:
+            text = f.read()
+        self.assertEqual(json.loads(text)["process"]["args"], ["sh"])
+        self.assertTrue(text.endswith("}\n") and not text.endswith("\n\n"))
+        self.refused("spec", "--bundle", os.path.dirname(path), says=["config.json", "there already"])
+        with open(path) as f:
+            self.assertEqual(f.read(), text)
+
+    def test_list_and_state(self):
+        name = self.running()
+        (row,) = json.loads(self.ok("list", "--format", "json").stdout)
+        state = self.state(name)
+        self.assertEqual(row, state)
+        self.assertEqual((row["owner"], row["isolation"]), ("root", "plain"))
+        self.assertNotIn("annotations", row)
+        header, line = self.ok("list").stdout.decode().splitlines()
+        self.assertEqual(header.split(), ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER", "LEVEL"])
+        self.assertEqual(line.split(), [name, str(row["pid"]), "running", self.bundle_path, row["created"], "root", "plain"])
+        for column in ("PID", "BUNDLE", "LEVEL"):  # as wide as what is in them
+            self.assertEqual(line[header.index(column) - 1], " ")
+        self.assertEqual(self.ok("list", "-q").stdout.decode(), name + "\n")
+        self.ok("delete", "--force", name)
+        self.assertEqual(json.loads(self.ok("list", "-f", "json").stdout), [])
+
+    # -- what `features` says
+
+    def test_features_of_mounts_and_properties(self):
+        said = json.loads(self.ok("features").stdout)
+        linux = said["linux"]
+        cases = {
+            "netDevices": (linux["netDevices"]["enabled"], lambda c: c["linux"].update(netDevices={"lo": {"name": "lo0"}})),
+            "intelRdt": (linux["intelRdt"]["enabled"], lambda c: c["linux"].update(intelRdt={"closID": "x"})),
+            "memoryPolicy": ("memoryPolicy" in linux, lambda c: c["linux"].update(memoryPolicy={"mode": "MPOL_DEFAULT"})),
+            "selinux": (linux["selinux"]["enabled"], lambda c: c["process"].update(selinuxLabel="a_u:a_r:a_t:s0")),
+        }
+        for name, (enabled, change) in cases.items():
+            with self.subTest(name):
+                self.bundle("true", change=change)
+                text = self.run_container().stderr.decode()
+                self.assertEqual("not supported" not in text, enabled, text)
+        self.assertEqual(linux["mountExtensions"]["idmap"]["enabled"], "idmap" in said["mountOptions"])
+        self.assertLessEqual({"rbind", "ro", "nosuid", "rro", "tmpcopyup"}, set(said["mountOptions"]))
+        self.assertEqual(sorted(linux["namespaces"]), sorted("pid network mount ipc uts user cgroup time".split()))
+
+    def test_features_of_hooks(self):
+        hooks = json.loads(self.ok("features").stdout)["hooks"]
+        self.assertEqual(len(hooks), 6)
+        seen = os.path.join(self.work, "seen")
+        self.bundle("true")
+        for kind in hooks:
+            # Two of them run in the container, which has the same shell and a way out of its own.
+            where = "/seen" if kind == "startContainer" else seen
+            self.config.setdefault("hooks", {})[kind] = [
+                {"path": "/bin/sh", "args": ["sh", "-c", "echo %s >>%s" % (kind, where)]}]
+        self.write_config()
+        self.assertEqual(self.run_container().returncode, 0)
+        found = set()
+        for path in (seen, os.path.join(self.rootfs, "seen")):
+            with open(path) as f:
+                found |= set(f.read().split())
+        self.assertEqual(found, set(hooks))
+
+    def test_features_of_annotations(self):
+        key = "potentiallyUnsafeConfigAnnotations"
+        self.assertEqual(json.loads(self.ok("features").stdout).get(key, []), [])
+        self.settings["annotations"] = ["run.moat.isolation"]
+        self.write_settings()
+        self.assertEqual(json.loads(self.ok("features").stdout)[key], ["run.moat.isolation"])
+        self.settings["annotations"] = ["run.moat.isolatoin"]
+        self.write_settings()
+        self.refused("features", says=["annotations", "isolatoin"])
+
+
+@at_levels("plain")
+class LikeRunc(Case):
+    """The same commands to moat and to runc: the exit statuses agree, and what is on standard output in kind."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not RUNC:
+            raise unittest.SkipTest("no runc to compare with")
+
+    def setUp(self):
+        super().setUp()
+        self.twins = {}
+
+    def pair(self):
+        """A container's id for moat, which stands for another one with runc: one id is one cgroup."""
+        name = self.new_id()
+        self.twins[name] = self.new_id()
+        return name
+
+    def runc(self, *args, **options):
+        command = [RUNC, "--root", os.path.join(self.work, "runc"), *(self.twins.get(arg, arg) for arg in args)]
+        with tempfile.TemporaryFile(dir=self.work) as out, tempfile.TemporaryFile(dir=self.work) as err:
+            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                    timeout=20 * host.TIME_SCALE).returncode
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(command, status, out.read(), err.read())
+
+    def both(self, *args, **options):
+        """Runs it with both; the exit statuses must agree. Returns both outputs, moat's first."""
+        ours, theirs = self.moat(*args, **options), self.runc(*args, **options)
+        self.assertEqual(ours.returncode, theirs.returncode, "%s: %r, runc: %r" % (args, ours.stderr, theirs.stderr))
+        self.assertEqual(bool(ours.stderr), bool(theirs.stderr), (args, ours.stderr, theirs.stderr))
+        return ours.stdout, theirs.stdout
+
+    def test_lifecycle(self):
+        self.bundle("sleep", "1000")
+        name = self.pair()
+        self.both("create", "--bundle", self.bundle_path, name)
+        self.both("create", "--bundle", self.bundle_path, name)
+        self.compare_state(name, "created")
+        self.both("kill", name, "0")
+        # runc deletes it now; the specification and crun refuse to.
+        self.refused("delete", name, says="created")
+        self.both("start", name)
+        self.both("start", name)
+        self.compare_state(name, "running")
+        for words in (["exit 0"], ["exit 5"], ["kill -9 $$"], ["kill -TERM $$"]):
+            self.both("exec", name, "sh", "-c", *words)
+        self.both("exec", "--cwd", "/bin", "--env", "A=b", "--user", "0:0", name, "true")
+        self.both("exec", name)
+        self.both("exec", "absent", "true")
+        self.both("exec", "--user", "no-one", name, "true")
+        self.both("ps", name)
+        ours, theirs = (json.loads(out) for out in self.both("ps", "--format", "json", name))
+        self.assertEqual(len(ours), len(theirs))
+        ours, theirs = self.both("ps", name, "-o", "pid,comm")
+        self.assertEqual(ours.split(b"\n")[0], theirs.split(b"\n")[0])
+        for words in (["pause"], ["resume"]):
+            self.both(*words, name)
+        self.compare_state(name, "running")
+        self.both("kill", name, "NOSUCH")
+        self.both("kill", name, "usr1")
+        self.both("kill", name, "SIGKILL")
+        for state in (self.moat, self.runc):
+            self.wait_until(lambda state=state: json.loads(state("state", name).stdout)["status"] == "stopped", "it has ended")
+        self.compare_state(name, "stopped")
+        self.both("kill", name, "KILL")
+        self.both("exec", name, "true")
+        self.both("events", "--stats", name)
+        self.both("delete", name)
+        self.both("delete", name)
+        self.both("delete", "--force", name)
+
+    def compare_state(self, name, status):
+        for command in (["state", name], ["list", "--format", "json"]):
+            ours, theirs = (json.loads(out) for out in self.both(*command))
+            if command[0] == "list":
+                (ours,), (theirs,) = ours, theirs
+            self.assertEqual((ours["status"], theirs["status"]), (status, status))
+            for key, value in theirs.items():
+                self.assertIs(type(ours.get(key)), type(value), key)
+            self.assertEqual((ours["id"], theirs["id"]), (name, self.twins[name]))
+            for key in ("bundle", "rootfs"):
+                self.assertEqual(ours[key], theirs[key])
+            self.assertEqual(ours["pid"] == 0, theirs["pid"] == 0)
+        ours, theirs = self.both("list")
+        words = theirs.split(b"\n")[0].split()
+        self.assertEqual(ours.split(b"\n")[0].split()[:len(words)], words)
+        self.assertEqual(self.both("list", "-q"), (name.encode() + b"\n", self.twins[name].encode() + b"\n"))
+
+    def test_what_is_not_there(self):
+        for words in (["state"], ["start"], ["delete"], ["delete", "--force"], ["kill"], ["pause"], ["resume"], ["ps"],
+                      ["events", "--stats"], ["update", "--pids-limit", "10"]):
+            with self.subTest(words):
+                self.both(*words, "absent")
+        self.both("run", "--bundle", self.work, "absent")
+        self.both("create", "--bundle", "/nonexistent", "absent")
+
+    def test_wrong_lines(self):
+        for words in (["state"], ["state", "a", "b"], ["state", "--no-such-option", "a"], ["--no-such-option"], ["kill"],
+                      ["--log-format", "xml", "list"], ["--log", "/nonexistent/log", "list"]):
+            with self.subTest(words):
+                self.both(*words)
+
+    def test_run(self):
+        for words in (["true"], ["sh", "-c", "exit 7"]):
+            self.bundle(*words)
+            self.both("run", "--bundle", self.bundle_path, self.pair())
+        self.bundle("sleep", "1000")
+        name = self.pair()
+        self.both("run", "--detach", "--bundle", self.bundle_path, name)
+        self.compare_state(name, "running")
+        self.both("delete", "--force", name)
+
+    def test_spec(self):
+        for tool in ("moat", "runc"):
+            os.mkdir(os.path.join(self.work, tool + "-bundle"))
+        for _ in range(2):
+            statuses = {self.moat("spec", "--bundle", self.work + "/moat-bundle").returncode,
+                        self.runc("spec", "--bundle", self.work + "/runc-bundle").returncode}
+            self.assertEqual(len(statuses), 1, statuses)
+        ours, theirs = (json.load(open(os.path.join(self.work, tool + "-bundle/config.json"))) for tool in ("moat", "runc"))
+        self.assertEqual(sorted(theirs), sorted(ours))
+        self.assertEqual(ours["process"]["args"], theirs["process"]["args"])
+
+    def test_events(self):
+        self.bundle("sleep", "1000")
+        name = self.pair()
+        self.both("run", "--detach", "--bundle", self.bundle_path, name)
+        ours, theirs = (json.loads(out) for out in self.both("events", "--stats", name))
+        self.assertEqual((ours["type"], ours["id"], theirs["type"]), ("stats", name, "stats"))
+        for path in ("cpu.usage.total", "cpu.throttling", "memory.usage.usage", "memory.usage.limit", "pids.current"):
+            value, other = ours["data"], theirs["data"]
+            for key in path.split("."):
+                value, other = value[key], other[key]
+            self.assertIs(type(value), type(other), path)
+        self.both("delete", "--force", name)
+
+    def test_features(self):
+        """What runc names and moat has as well goes by the same names."""
+        ours, theirs = (json.loads(out) for out in self.both("features"))
+        self.assertLessEqual(set(theirs["hooks"]), set(ours["hooks"]))
+        self.assertLessEqual(set(theirs["linux"]["namespaces"]), set(ours["linux"]["namespaces"]))
+        self.assertLessEqual(set(theirs["linux"]["capabilities"]), set(ours["linux"]["capabilities"]))
+        self.assertEqual(set(theirs["mountOptions"]) - set(ours["mountOptions"]), set())
+        self.assertEqual(set(theirs["linux"]["seccomp"]["operators"]), set(ours["linux"]["seccomp"]["operators"]))
+
+    def test_signals(self):
+        self.bundle("sh", "-c", "trap 'exit 9' USR1; while :; do sleep 0.05; done")
+        for name in ("10", "USR1", "SIGUSR1", "sigusr1"):
+            with self.subTest(name):
+                container = self.new_id()
+                process = self.start_moat("run", "--bundle", self.bundle_path, container)
+                self.wait_until(lambda: container in self.ok("list", "-q").stdout.decode().split() and
+                                self.state(container)["status"] == "running", "it runs")
+                self.wait_until(lambda: self.moat("kill", container, name).returncode or process.poll() is not None,
+                                "the shell heard it")
+                self.assertEqual(process.wait(timeout=20), 9)
+        self.assertEqual(signal.SIGUSR1, 10)
