@@ -52,6 +52,9 @@ void found(struct diagnosis *diagnosis, enum verdict verdict, unsigned needed_by
 	};
 	if (verdict == VERDICT_FAIL && (needed_by & NEEDED_BY_PLAIN))
 		add_lacking(diagnosis->lacking_plain, ARRAY_LEN(diagnosis->lacking_plain), topic);
+	if (verdict == VERDICT_FAIL && (needed_by & NEEDED_BY_SANDBOX))
+		add_lacking(diagnosis->lacking_sandbox, ARRAY_LEN(diagnosis->lacking_sandbox),
+			    topic);
 	if (verdict == VERDICT_FAIL && (needed_by & NEEDED_BY_VM))
 		add_lacking(diagnosis->lacking_vm, ARRAY_LEN(diagnosis->lacking_vm), topic);
 }
@@ -113,9 +116,11 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	doctor_kernel(&diagnosis);
 	doctor_privileges(&diagnosis);
 	doctor_cgroups(&diagnosis);
+	doctor_sandbox(&diagnosis, runtime->settings);
 	doctor_vm(&diagnosis, runtime->settings);
 	doctor_state(&diagnosis, runtime);
 	conclude(result, "vm", diagnosis.lacking_vm);
+	conclude(result, "sandbox", diagnosis.lacking_sandbox);
 	conclude(result, "plain", diagnosis.lacking_plain);
 	if (as_json) {
 		text = moat_diagnosis_write(result, NULL);

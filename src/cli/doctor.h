@@ -11,13 +11,15 @@ struct runtime;
 enum verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
 
 /* Isolation levels that a finding of VERDICT_FAIL makes impossible. */
-#define NEEDED_BY_PLAIN 1u
-#define NEEDED_BY_VM	2u
-#define NEEDED_BY_ALL	(NEEDED_BY_PLAIN | NEEDED_BY_VM)
+#define NEEDED_BY_PLAIN	  1u
+#define NEEDED_BY_VM	  2u
+#define NEEDED_BY_SANDBOX 4u
+#define NEEDED_BY_ALL	  (NEEDED_BY_PLAIN | NEEDED_BY_VM | NEEDED_BY_SANDBOX)
 
 struct diagnosis {
 	struct moat_diagnosis *result;
-	const char *lacking_plain[32], *lacking_vm[32]; /* topics; NULL at the end */
+	const char *lacking_plain[32], *lacking_vm[32],
+		*lacking_sandbox[32]; /* topics; NULL at the end */
 };
 
 /*
@@ -39,5 +41,6 @@ int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, 
 void doctor_kernel(struct diagnosis *diagnosis);     /* version, system calls, seccomp, LSMs */
 void doctor_privileges(struct diagnosis *diagnosis); /* capabilities, namespaces */
 void doctor_cgroups(struct diagnosis *diagnosis);    /* layout, controllers */
+void doctor_sandbox(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime);

@@ -103,11 +103,6 @@ int idmap_tree(const struct idmap *map, int *tree, const char *path, bool recurs
 	return -1;
 }
 
-static char *path_absolute(const char *bundle, const char *path)
-{
-	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", bundle, path);
-}
-
 /* Neither devices nor set-id bits of files count in what the container may write to. */
 static int restrict_tree(int tree, const char *path, struct err *err)
 {
@@ -121,8 +116,7 @@ static int restrict_tree(int tree, const char *path, struct err *err)
 static int map_all(struct setup *setup, const struct idmap *map, struct err *err)
 {
 	const struct oci_config *config = setup->config;
-	const char *bundle = setup->params->bundle;
-	_cleanup_free_ char *root = path_absolute(bundle, config->root->path);
+	_cleanup_free_ char *root = setup_path(setup, config->root->path);
 
 	if (map && idmap_tree(map, &setup->rootfs, root, true, err) < 0)
 		return -1;
@@ -133,7 +127,7 @@ static int map_all(struct setup *setup, const struct idmap *map, struct err *err
 
 		if (setup->mounts[i].source < 0)
 			continue;
-		source = path_absolute(bundle, config->mounts[i].source);
+		source = setup_path(setup, config->mounts[i].source);
 		if ((map && !setup->mounts[i].idmap && /* mapped already */
 		     idmap_tree(map, &setup->mounts[i].source, source, true, err) < 0) ||
 		    restrict_tree(setup->mounts[i].source, source, err) < 0)

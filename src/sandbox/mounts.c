@@ -89,21 +89,12 @@ int mount_filesystem(const char *type, const char *source, const char *const *da
 	return tree;
 }
 
-static const char *absolute_source(const struct setup *setup, const char *source, char **freed)
-{
-	if (*source == '/')
-		return source;
-	*freed = xasprintf("%s/%s", setup->params->bundle, source);
-	return *freed;
-}
-
 static int open_source(const struct setup *setup, const struct oci_mount *mount,
 		       const struct mount_options *options, struct err *err)
 {
 	unsigned int flags =
 		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (options->bind_recursive ? AT_RECURSIVE : 0u);
-	_cleanup_free_ char *joined = NULL;
-	const char *source = absolute_source(setup, mount->source, &joined);
+	_cleanup_free_ char *source = setup_path(setup, mount->source);
 	int tree = open_tree(AT_FDCWD, source, flags);
 
 	if (tree < 0)
@@ -121,7 +112,7 @@ static int map_ids(const struct setup *setup, const struct oci_mount *mount,
 					 .gid_mappings = mount->gid_mappings,
 					 .n_gid_mappings = mount->n_gid_mappings };
 	const struct oci_linux *config = own ? &given : setup->linux_;
-	_cleanup_free_ char *joined = NULL;
+	_cleanup_free_ char *source = setup_path(setup, mount->source);
 	struct idmap map;
 	int r;
 
@@ -129,8 +120,7 @@ static int map_ids(const struct setup *setup, const struct oci_mount *mount,
 		return err_set(err, 0, "map the mount's ids: it needs uidMappings and gidMappings");
 	if (idmap_open(&map, config, setup->proc, err) < 0)
 		return -1;
-	r = idmap_tree(&map, &o->source, absolute_source(setup, mount->source, &joined),
-		       o->idmap_recursive, err);
+	r = idmap_tree(&map, &o->source, source, o->idmap_recursive, err);
 	close(map.userns);
 	return r;
 }

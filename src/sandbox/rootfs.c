@@ -54,15 +54,16 @@ static bool is_shared(const struct setup *setup)
 	return name && str_ends_with(name, "shared");
 }
 
+char *setup_path(const struct setup *setup, const char *path)
+{
+	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", setup->params->bundle, path);
+}
+
 int rootfs_open(const struct setup *setup, struct err *err)
 {
-	const char *path = setup->config->root->path;
-	_cleanup_free_ char *joined = NULL;
-	int tree;
+	_cleanup_free_ char *path = setup_path(setup, setup->config->root->path);
+	int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 
-	if (*path != '/')
-		path = joined = xasprintf("%s/%s", setup->params->bundle, path);
-	tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (tree < 0)
 		return err_set(err, errno, "open the root file system %s", path);
 	return tree;

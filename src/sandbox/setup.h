@@ -57,6 +57,9 @@ int setup_foreign(struct setup *setup, struct err *err);
 _Noreturn void init_main(struct setup *setup);
 
 /* rootfs.c */
+/* setup_path() - a path of the config on the host: relative ones start in the bundle. To be freed.
+ */
+char *setup_path(const struct setup *setup, const char *path);
 int rootfs_open(const struct setup *setup, struct err *err);
 int rootfs_attach(struct setup *setup, struct err *err);
 int rootfs_hide(struct setup *setup, struct err *err);

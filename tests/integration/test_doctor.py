@@ -30,6 +30,7 @@ class Doctor(harness.Case):
         found, levels = self.findings()
         self.assertEqual(self.status, 0)
         self.assertTrue(levels["plain"]["works"])
+        self.assertTrue(levels["sandbox"]["works"])
         self.assertEqual(found["namespaces"]["verdict"], "ok", found["namespaces"])
 
     def test_kvm_verdict_agrees_with_the_processor(self):
