@@ -179,30 +179,29 @@ static void agent_closed(void *data, const char *text)
 		set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
 }
 
+/* What the machine was for when it failed. Put in front of the reason. */
+static int wrap_purpose(const struct monitor *monitor, struct err *err)
+{
+	if (monitor->phase == PHASE_BOOTING)
+		return err_wrap(err, "boot the guest kernel %s", monitor->machine->kernel_path);
+	return err_wrap(err, monitor->phase <= PHASE_CREATED ? "make the container in the guest"
+							     : "run the container");
+}
+
 /* Says why the machine ended though nobody had asked it to. */
 static void machine_ended(struct monitor *monitor, const struct vmm_event *event)
 {
-	const char *when = monitor->phase == PHASE_BOOTING   ? "boot the guest"
-			   : monitor->phase <= PHASE_CREATED ? "make the container in the guest"
-							     : "run the container";
 	char text[sizeof(event->text) * 4];
 	struct err err;
 
 	str_escape(event->text, strnlen(event->text, sizeof(event->text)), text, sizeof(text));
-	switch (event->end) {
-	case VMM_END_RESET:
-		err_set(&err, 0,
-			"%s: the guest kernel panicked, or reset the machine; --debug shows its "
-			"console",
-			when);
-		break;
-	case VMM_END_PANIC:
-		err_set(&err, 0, "%s: the guest kernel crashed (%s); --debug shows its console",
-			when, text);
-		break;
-	default:
-		err_set(&err, 0, "%s: %s", when, text);
-	}
+	if (event->end == VMM_END_RESET)
+		err_set(&err, 0, "the guest kernel panicked, or reset the machine");
+	else
+		err_set(&err, 0, "%s", text);
+	wrap_purpose(monitor, &err);
+	if (event->end == VMM_END_RESET || event->end == VMM_END_PANIC)
+		err_hint(&err, "--debug shows its console");
 	if (event->end == VMM_END_KVM && monitor->phase == PHASE_BOOTING)
 		err_hint(&err, "%s", HINT_KVM);
 	monitor_fail(monitor, &err);
@@ -318,7 +317,8 @@ static int timer_ready(struct source *source, uint32_t events, struct err *err)
 			set_timer(monitor, BOOT_CHECK_MS);
 			return 0;
 		}
-		err_set(&reason, ETIMEDOUT, "boot the guest: its init did not answer");
+		err_set(&reason, ETIMEDOUT, "wait for its init to answer");
+		wrap_purpose(monitor, &reason);
 		err_hint(&reason, "%s", HINT_KVM);
 		break;
 	case PHASE_CREATING:
