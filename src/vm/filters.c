@@ -10,10 +10,10 @@
 #include <linux/kvm.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <termios.h>
 #include <unistd.h>
 
 #define RULE_ARGUMENTS 2
@@ -49,6 +49,36 @@ struct rule {
 /* The flags of a thread of this process: it shares everything. */
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 #define THREAD_MASK  (THREAD_FLAGS | CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+
+static const struct rule monitor_rules[] = {
+	CALL(epoll_wait, "the loop"),
+	CALL(epoll_ctl, "the loop: clients come and go"),
+	CALL(read, "the agent's answers, signals, timers"),
+	CALL(write, "requests to the agent, the word to create, log lines"),
+	CALL(recvfrom, "events of the vmm, requests of clients"),
+	CALL(recvmsg, "descriptors"),
+	CALL(sendmsg, "requests to the vmm"),
+	CALL(sendto, "replies to clients"),
+	CALL(shutdown, "the connection to the agent, when it has ended"),
+	CALL(accept4, "clients of the control socket"),
+	CALL_IF2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERCRED), "who a client is"),
+	CALL(geteuid, "whether the client is us"),
+	CALL(timerfd_create, "time-outs of calls to the agent, at the first of them"),
+	CALL(timerfd_settime, "time-outs"),
+	CALL(clock_gettime, "times, and the processor time that the vmm had"),
+	CALL(clock_getres, "whether the vmm's clock is there"),
+	CALL_IF2(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, 0), "outlive the caller of create"),
+	CALL_IF(kill, IS(1, SIGKILL), "end the vmm and fsd"),
+	CALL(wait4, "how they ended"),
+	CALL(close, "connections, and all at the end"),
+	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
+	CALL(munmap, "the same, given back"),
+	CALL(brk, "the allocator"),
+	CALL(rt_sigreturn, "a signal came"),
+	CALL(restart_syscall, "the process was stopped and goes on"),
+	CALL(exit_group, "the process ends"),
+	END,
+};
 
 static const struct rule vmm_rules[] = {
 	CALL_IF(ioctl, IS(1, KVM_RUN), "run a vCPU"),
@@ -131,6 +161,7 @@ static const struct rule fsd_rules[] = {
 };
 
 static const struct rule *const rules[ROLES] = {
+	[ROLE_MONITOR] = monitor_rules,
 	[ROLE_VMM] = vmm_rules,
 	[ROLE_FSD] = fsd_rules,
 };

@@ -95,20 +95,38 @@ static int set_limits(struct err *err)
 	return 0;
 }
 
-int jail_enter(const struct jail *jail, struct err *err)
+/* The bounding set goes before the uid: dropping from it takes a capability. */
+static int lock_privileges(uint64_t capabilities, struct err *err)
 {
 	tzset(); /* log lines have times; later the zone's file could not be looked for */
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
-		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
-	if (empty_root(err) < 0 || set_limits(err) < 0)
-		return -1;
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED) < 0)
 		return err_set(err, errno, "take the privileges of root away");
-	if (drop_bounding_set(jail->capabilities, err) < 0 || change_ids(jail, err) < 0 ||
-	    set_capabilities(jail->capabilities, err) < 0)
+	return drop_bounding_set(capabilities, err);
+}
+
+static int finish(enum role role, uint64_t capabilities, struct err *err)
+{
+	if (set_capabilities(capabilities, err) < 0)
 		return -1;
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, errno, "forbid new privileges to the %s", role_names[role]);
+	return 0;
+}
+
+int jail_restrict(enum role role, uint64_t capabilities, struct err *err)
+{
+	return lock_privileges(capabilities, err) < 0 ? -1 : finish(role, capabilities, err);
+}
+
+int jail_enter(const struct jail *jail, struct err *err)
+{
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
+	if (empty_root(err) < 0 || set_limits(err) < 0 ||
+	    lock_privileges(jail->capabilities, err) < 0 || change_ids(jail, err) < 0 ||
+	    finish(jail->role, jail->capabilities, err) < 0)
+		return -1;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_set(err, errno, "set up the process of the %s", role_names[jail->role]);
 	return 0;
 }

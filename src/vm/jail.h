@@ -37,6 +37,12 @@ struct jail {
 int jail_enter(const struct jail *jail, struct err *err);
 
 /*
+ * jail_restrict() - what a role gives up that stays on the host (the monitor): capabilities and
+ * new privileges. Returns 0, or -1 with err set.
+ */
+int jail_restrict(enum role role, uint64_t capabilities, struct err *err);
+
+/*
  * filter_load() - the seccomp filter of a role, the last step: any other call ends the process.
  * Returns 0, or -1 with err set.
  */

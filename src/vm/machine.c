@@ -123,6 +123,16 @@ int machine_open(struct machine *machine, const struct container *container,
 	return machine->kvm_fd < 0 ? -1 : 0;
 }
 
+/* The four that the vmm was made from, which nobody needs when it is there. */
+static void close_parts(struct machine *machine)
+{
+	int *fds[] = { &machine->kvm_fd, &machine->kernel_fd, &machine->initrd_fd,
+		       &machine->memory_fd };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fd_replace(fds[i], -1);
+}
+
 /* What a child is told; filled in before the fork, so that it is there in the child's copy. */
 struct launch {
 	struct machine *machine;
@@ -153,6 +163,7 @@ static int vmm_body(void *data, int ready_fd)
 	struct err err;
 
 	vmm = vmm_setup(&config, &err);
+	close_parts(machine);
 	if (!vmm || jail_enter(&jail, &err) < 0 || filter_load(ROLE_VMM, &err) < 0) {
 		spawn_ready(ready_fd, &err);
 		return 1;
@@ -173,6 +184,7 @@ static int fsd_body(void *data, int ready_fd)
 	struct err err;
 
 	fsd = fsd_setup(&config, &err);
+	fd_replace(&launch->machine->memory_fd, -1);
 	if (!fsd || jail_enter(&jail, &err) < 0 || fsd_enter(fsd, &err) < 0 ||
 	    filter_load(ROLE_FSD, &err) < 0) {
 		spawn_ready(ready_fd, &err);
@@ -297,15 +309,14 @@ int machine_launch(struct machine *machine, struct err *err)
 	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
-	stdio_close(&machine->stdio); /* the vmm's alone now, so that ends of streams are seen */
+	close_parts(machine);
+	stdio_close(&machine->stdio); /* the vmm's alone, so that ends of streams are seen */
 	return 0;
 }
 
 void machine_close(struct machine *machine)
 {
-	int *fds[] = { &machine->kvm_fd,    &machine->kernel_fd, &machine->initrd_fd,
-		       &machine->memory_fd, &machine->vmm_fd,	 &machine->fsd_fd,
-		       &machine->agent_fd };
+	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd };
 
 	spawn_end(&machine->vmm);
 	spawn_end(&machine->fsd);
@@ -313,6 +324,7 @@ void machine_close(struct machine *machine)
 		fd_replace(fds[i], -1);
 	trees_close(&machine->trees);
 	stdio_close(&machine->stdio);
+	close_parts(machine);
 	free(machine->cmdline);
 	machine->cmdline = NULL;
 }

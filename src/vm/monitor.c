@@ -13,6 +13,7 @@
 #include "vm/host.h"
 #include "vmm/vmm.h"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -31,6 +32,7 @@
 #define CREATE_TIMEOUT_MS   300000
 #define SHUTDOWN_TIMEOUT_MS 20000
 #define STOP_TIMEOUT_MS	    3000
+#define SUSPICION_MS	    200
 
 #define HINT_KVM                                                                                   \
 	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
@@ -204,7 +206,13 @@ static void machine_ended(struct monitor *monitor, const struct vmm_event *event
 		err_hint(&err, "--debug shows its console");
 	if (event->end == VMM_END_KVM && monitor->phase == PHASE_BOOTING)
 		err_hint(&err, "%s", HINT_KVM);
-	monitor_fail(monitor, &err);
+	if (event->end != VMM_END_ERROR) {
+		monitor_fail(monitor, &err);
+		return;
+	}
+	/* It may be because fsd died: then that is the reason, and about to be known. */
+	monitor->suspicion = err;
+	set_timer(monitor, SUSPICION_MS);
 }
 
 static void port_closed(struct monitor *monitor, uint32_t port)
@@ -279,7 +287,8 @@ static int vmm_exited(struct source *source, uint32_t events, struct err *err)
 	while (monitor->phase != PHASE_OVER && take_vmm_event(monitor))
 		;
 	loop_forget(&monitor->loop, source);
-	child_ended(monitor, &monitor->machine->vmm, ROLE_VMM);
+	if (!monitor->suspicion.text[0])
+		child_ended(monitor, &monitor->machine->vmm, ROLE_VMM);
 	return 0;
 }
 
@@ -311,6 +320,10 @@ static int timer_ready(struct source *source, uint32_t events, struct err *err)
 
 	if (read(source->fd, &times, sizeof(times)) != (ssize_t)sizeof(times))
 		return 0;
+	if (monitor->suspicion.text[0]) {
+		monitor_fail(monitor, &monitor->suspicion);
+		return 0;
+	}
 	switch (monitor->phase) {
 	case PHASE_BOOTING:
 		if (has_time_to_boot(monitor)) {
@@ -385,7 +398,10 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
 	    watch_machine(monitor, err) < 0)
 		return -1;
-	return host_leave_stdio(err);
+	if (host_leave_stdio(err) < 0 ||
+	    jail_restrict(ROLE_MONITOR, 1ull << CAP_KILL, err) < 0) /* the vmm is another user's */
+		return -1;
+	return filter_load(ROLE_MONITOR, err);
 }
 
 int monitor_main(struct machine *machine, int ready_fd)

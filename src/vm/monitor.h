@@ -39,10 +39,11 @@ struct monitor {
 	struct loop loop;
 	struct agent *agent;
 	enum phase phase;
-	int status;	    /* to end with */
-	int ready_fd;	    /* where create waits for a struct err; -1 once it was told */
-	int64_t started;    /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
-	uint32_t undrained; /* bit N: stream N of the workload may still have output */
+	int status;	      /* to end with */
+	int ready_fd;	      /* where create waits for a struct err; -1 once it was told */
+	int64_t started;      /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
+	uint32_t undrained;   /* bit N: stream N of the workload may still have output */
+	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
 	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];
