@@ -13,6 +13,8 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/owned.h"
+#include "cgroup/owned.h"
 #include "oci/config.h"
 #include "oci/settings.h"
 #include "oci/state.h"
@@ -30,7 +32,6 @@
 
 #define START_SOCKET "start.sock"
 #define PID_FILE     "init.pid"
-#define CGROUP_MARK  "cgroup"
 
 #define KILL_WAIT_MS 10000
 
@@ -156,37 +157,20 @@ static void forget_files(const struct container *container)
 	fd_replace(&kept_socket, -1);
 	unlinkat(container->state_fd, START_SOCKET, 0);
 	unlinkat(container->state_fd, PID_FILE, 0);
-	unlinkat(container->state_fd, CGROUP_MARK, 0);
-}
-
-/* The mark outlives us: whoever destroys what a killed creation left knows what belongs to it. */
-static int make_cgroup(const struct container *container, struct err *err)
-{
-	const struct oci_linux *config = container->config->linux_;
-	_cleanup_fd_ int mark = -1;
-
-	if (!container->cgroup_path)
-		return 0;
-	if (cgroup_create(container->cgroup_path, config ? config->resources : NULL, err) < 0)
-		return -1;
-	mark = openat(container->state_fd, CGROUP_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (mark >= 0)
-		return 0;
-	err_set(err, errno, "make %s/" CGROUP_MARK, container->state_path);
-	cgroup_remove(container->cgroup_path, NULL);
-	return -1;
 }
 
 static int plain_create(struct container *container, const struct create_options *options,
 			struct err *err)
 {
-	if (make_cgroup(container, err) < 0)
+	const struct oci_linux *config = container->config->linux_;
+
+	if (cgroup_create_owned(container->cgroup_path, config ? config->resources : NULL,
+				container->state_fd, err) < 0)
 		return -1;
 	if (create_init(container, options, err) == 0)
 		return 0;
 	container->pid = 0;
-	if (container->cgroup_path)
-		cgroup_remove(container->cgroup_path, NULL);
+	cgroup_remove_owned(container->cgroup_path, container->state_fd, true, NULL);
 	forget_files(container);
 	return -1;
 }
@@ -264,23 +248,11 @@ static int kill_init(const struct container *container, struct err *err)
 	return 0;
 }
 
-/*
- * A creation that did not get as far as the mark may have failed because the cgroup of that name is
- * another container's: then only an empty one goes.
- */
-static int remove_cgroup(const struct container *container, struct err *err)
-{
-	if (!container->cgroup_path)
-		return 0;
-	if (container->pid > 0 || faccessat(container->state_fd, CGROUP_MARK, F_OK, 0) == 0)
-		return cgroup_remove(container->cgroup_path, err);
-	cgroup_remove_empty(container->cgroup_path);
-	return 0;
-}
-
 static int plain_destroy(struct container *container, struct err *err)
 {
-	if (kill_init(container, err) < 0 || remove_cgroup(container, err) < 0)
+	if (kill_init(container, err) < 0 ||
+	    cgroup_remove_owned(container->cgroup_path, container->state_fd, container->pid > 0,
+				err) < 0)
 		return -1;
 	forget_files(container);
 	return 0;

@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/proc.h"
-#include "cgroup/cgroup.h"
+#include "cgroup/owned.h"
 #include "vm/control.h"
 #include "vm/machine.h"
 #include "vm/monitor.h"
@@ -56,7 +56,8 @@ static int destroy(struct container *container, struct err *err)
 {
 	if (record_kill(container->state_fd, err) < 0)
 		return -1;
-	if (container->cgroup_path && cgroup_remove(container->cgroup_path, err) < 0)
+	if (cgroup_remove_owned(container->cgroup_path, container->state_fd, container->pid > 0,
+				err) < 0)
 		return -1;
 	control_remove(container->state_fd);
 	record_remove(container->state_fd);
@@ -68,8 +69,8 @@ static int make(struct container *container, struct machine *machine, struct err
 	struct host_resources host;
 
 	sizing_host(container->config, container->settings, &machine->size, &host);
-	if (container->cgroup_path &&
-	    cgroup_create(container->cgroup_path, &host.resources, err) < 0)
+	if (cgroup_create_owned(container->cgroup_path, &host.resources, container->state_fd, err) <
+	    0)
 		return -1;
 	if (fork_monitor(container, machine, err) == 0)
 		return 0;

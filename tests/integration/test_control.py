@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A running container held and measured: pause, resume, update, ps, events, and the terminal of moat run."""
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -130,6 +131,24 @@ class Control(Case):
         line = process.stdout.readline()
         self.assertEqual(json.loads(line)["type"], "oom", line)
         self.ok("delete", "--force", name)
+
+
+@at_levels("plain", "vm")
+class OneCgroupForTwo(Case):
+    def test_second_is_refused_and_first_lives_on(self):
+        path = "/moat-test-shared/%s" % self.new_id()
+        self.bundle("sleep", "1000", change=lambda c: c["linux"].update(cgroupsPath=path))
+        first = self.create()
+        self.ok("start", first)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("cgroup", "processes"))
+        self.assertEqual(self.state(first)["status"], "running")
+        self.ok("delete", "--force", first)
+        self.addCleanup(self.remove_parent)
+
+    def remove_parent(self):
+        """The parent was named by the config, so it is for whoever wrote that to remove it."""
+        for directory in glob.glob("/sys/fs/cgroup/moat-test-shared") + glob.glob("/sys/fs/cgroup/*/moat-test-shared"):
+            os.rmdir(directory)
 
 
 @at_levels("plain")
