@@ -257,8 +257,22 @@ static void map(struct oci_id_mapping **maps, size_t *count, uint32_t base)
 	*count = 1;
 }
 
+/* Without a user namespace ids inside were the host's: those in maps of mounts move along. */
+static void move_ids(struct oci_id_mapping *maps, size_t count, uint32_t base)
+{
+	for (size_t i = 0; i < count; i++)
+		if ((uint64_t)maps[i].host_id + maps[i].size <= HARDEN_IDS)
+			maps[i].host_id += base;
+}
+
 void harden_map_ids(struct oci_config *config, uint32_t base)
 {
+	for (size_t i = 0; i < config->n_mounts; i++) {
+		struct oci_mount *mount = &config->mounts[i];
+
+		move_ids(mount->uid_mappings, mount->n_uid_mappings, base);
+		move_ids(mount->gid_mappings, mount->n_gid_mappings, base);
+	}
 	need_namespace(config->linux_, "user");
 	map(&config->linux_->uid_mappings, &config->linux_->n_uid_mappings, base);
 	map(&config->linux_->gid_mappings, &config->linux_->n_gid_mappings, base);

@@ -128,6 +128,8 @@ class Case(unittest.TestCase):
         document.
         The config is in self.config; after changing it later, call write_config(). Returns the bundle's path.
         """
+        if base != "busybox" and self.level == "sandbox" and IN_LAB:
+            self.skipTest("the lab has this machine's files over virtio-fs, where owners cannot be mapped")
         self.bundle_path = os.path.join(self.work, "bundle%d" % next(_numbers))
         rootfs = self.rootfs = os.path.join(self.bundle_path, "rootfs")
         os.makedirs(rootfs)

@@ -79,7 +79,7 @@ class Given(Case):
         self.ok("delete", "--force", name)
 
     def test_default_limits(self):
-        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max || cat /sys/fs/cgroup/pids.max",
+        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max 2> /dev/null || cat /sys/fs/cgroup/pids.max",
                           change=self.with_cgroups)
         self.assertEqual(out, "1024\n")
 
@@ -95,7 +95,7 @@ class Given(Case):
         config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"})
 
     def test_bundles_own_limit(self):
-        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max || cat /sys/fs/cgroup/pids.max",
+        out = self.output("sh", "-c", "cat /sys/fs/cgroup/pids/pids.max 2> /dev/null || cat /sys/fs/cgroup/pids.max",
                           change=lambda c: (self.with_cgroups(c),
                                             c["linux"].__setitem__("resources", {"pids": {"limit": 50}})))
         self.assertEqual(out, "50\n")
@@ -135,14 +135,39 @@ class Given(Case):
         self.assertEqual(os.stat(os.path.join(shared, "new")).st_uid, 0)
 
     def test_overlay(self):
-        """A root file system that is an overlay, as engines make them: lower, changed, removed and new files."""
-        out = self.output("sh", "-c", "stat -c %u /etc/passwd; echo x >> /etc/passwd; rm /etc/issue; mkdir /new; "
-                          "rm -r /etc/apt; mkdir /etc/apt; ls /etc/apt; touch /etc/apt/mine; stat -c %u /new /etc/passwd",
-                          base="debian")
-        self.assertEqual(out, "0\n0\n0\n")
+        """A root file system that is an overlay, as engines make them: two layers below; changed, removed and new files."""
+        self.bundle("sh", "-c", "stat -c %u /etc/passwd; cat /etc/two; ls /var; echo x >> /etc/passwd; rm /etc/group; mkdir /new; "
+                    "rm -r /opt; mkdir /opt; ls /opt; touch /opt/mine; stat -c '%u %g' /new /etc/passwd /opt/mine")
+        layers = [os.path.join(self.work, name) for name in ("lower:one", "two", "upper", "work")]
+        os.rename(self.rootfs, layers[0])
+        for path in layers[1:] + [self.rootfs]:
+            os.makedirs(path)
+            os.chmod(path, 0o755)
+        os.makedirs(layers[1] + "/etc")
+        os.makedirs(layers[0] + "/opt/old")
+        with open(layers[1] + "/etc/two", "w") as f:
+            f.write("two\n")
+        os.mknod(layers[1] + "/var", 0o20000, 0)  # a whiteout: the second layer removed it
+        subprocess.run(["mount", "-t", "overlay", "-o", "lowerdir=%s:%s,upperdir=%s,workdir=%s" % (
+            layers[1], layers[0].replace(":", "\\:"), layers[2], layers[3]), "overlay", self.rootfs], check=True)
+        self.addCleanup(self._unmount, self.rootfs)
+        done = self.run_container()
+        self.assertEqual((done.stdout, done.stderr), (b"0\ntwo\n0 0\n0 0\n0 0\n", b"ls: /var: No such file or directory\n"))
         self.assertTrue(os.path.isdir(os.path.join(self.rootfs, "new")))
-        self.assertEqual(os.listdir(os.path.join(self.rootfs, "etc/apt")), ["mine"])
-        self.assertEqual(os.stat(os.path.join(self.rootfs, "new")).st_uid, 0)
+        self.assertEqual(os.listdir(os.path.join(self.rootfs, "opt")), ["mine"])
+        self.assertFalse(os.path.exists(os.path.join(self.rootfs, "etc/group")))
+        self.assertEqual(os.stat(os.path.join(layers[2], "opt/mine")).st_uid, 0)
+
+    def test_maps_of_a_mount(self):
+        """Ids in the maps of a mount are ids inside, as they are for a container that has no user namespace."""
+        shared = os.path.join(self.work, "shared")
+        os.mkdir(shared)
+        os.chown(shared, 100, 100)
+        maps = [{"containerID": 100, "hostID": 1000, "size": 10}]
+        out = self.output("stat", "-c", "%u %g", "/shared", change=lambda c: c["mounts"].append(
+            {"destination": "/shared", "type": "bind", "source": shared, "options": ["bind", "idmap"],
+             "uidMappings": maps, "gidMappings": maps}))
+        self.assertEqual(out, "1000 1000\n")
 
     def test_no_user_namespace_inside(self):
         self.bundle("unshare", "-U", "true")

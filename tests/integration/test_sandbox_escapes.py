@@ -149,7 +149,7 @@ class Races(Case):
             os.makedirs(source, exist_ok=True)
             c["mounts"] += [{"destination": "/a/b/tmp", "type": "tmpfs", "source": "tmpfs"},
                             {"destination": "/a/b/bind", "type": "bind", "source": source, "options": ["bind"]},
-                            {"destination": "/a/b/file", "type": "bind", "source": "/etc/hostname", "options": ["bind"]}]
+                            {"destination": "/a/b/file", "type": "bind", "source": self.settings_path, "options": ["bind"]}]
             c["linux"]["maskedPaths"] = ["/a/b/masked"]
             c["linux"]["readonlyPaths"] = ["/a/b/readonly"]
             c["process"]["cwd"] = "/a/b/cwd"
