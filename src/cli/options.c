@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #define OPTIONS_MAX 64
+#define HELP_COLUMN 35
+#define HELP_WIDTH  96
 #define LONG_ONLY   0x100 /* getopt's value of option i is LONG_ONLY + i */
 
 static const struct option help_option = { "help", no_argument, NULL, 'h' };
@@ -129,6 +131,35 @@ int cli_parse(const struct cli_option *options, bool options_first, int argc, ch
 	return optind;
 }
 
+/* Prints words from a column on; lines that follow are indented to it. */
+static void put_words(const char *text, int column)
+{
+	int used = column;
+
+	for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+		int length = (int)strcspn(text, " \n");
+
+		if (used > column && used + 1 + length > HELP_WIDTH) {
+			printf("\n%*s", column, "");
+			used = column;
+		}
+		used += printf("%s%.*s", used > column ? " " : "", length, text);
+		text += length;
+	}
+	putchar('\n');
+}
+
+static void print_option(const char *left, const char *help)
+{
+	int used = printf("  %s", left);
+
+	if (used + 1 < HELP_COLUMN)
+		printf("%*s", HELP_COLUMN - used, "");
+	else
+		printf("\n%*s", HELP_COLUMN, "");
+	put_words(help, HELP_COLUMN);
+}
+
 static void help_options(const struct cli_option *options)
 {
 	for (; options && options->name; options++) {
@@ -138,9 +169,9 @@ static void help_options(const struct cli_option *options)
 			snprintf(name, sizeof(name), "-%c, ", options->short_name);
 		snprintf(left, sizeof(left), "%s--%s%s%s", name, options->name,
 			 options->argument ? " " : "", options->argument ? options->argument : "");
-		printf("  %-32s %s\n", left, options->help);
+		print_option(left, options->help);
 	}
-	printf("  %-32s %s\n", "-h, --help", "show this help");
+	print_option("-h, --help", "show this help");
 }
 
 void cli_help(const struct cli_command *command)
@@ -148,11 +179,13 @@ void cli_help(const struct cli_command *command)
 	printf("Usage: moat [GLOBAL OPTIONS] %s [OPTIONS]%s%s\n\n%c%s.\n", command->name,
 	       *command->arguments ? " " : "", command->arguments, command->summary[0] - 'a' + 'A',
 	       command->summary + 1);
-	if (command->details)
-		printf("\n%s\n", command->details);
+	if (command->details) {
+		putchar('\n');
+		put_words(command->details, 0);
+	}
 	printf("\nOptions:\n");
 	help_options(command->options);
-	printf("\nGlobal options: see moat --help\n");
+	printf("\nGlobal options: see moat --help. The manual: man moat-%s\n", command->name);
 }
 
 void cli_help_all(void)
@@ -164,5 +197,5 @@ void cli_help_all(void)
 		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
 	printf("\nGlobal options:\n");
 	help_options(global_options);
-	printf("\nmoat COMMAND --help tells more of a command.\n");
+	printf("\nmoat COMMAND --help tells more of a command, and man moat of all this.\n");
 }

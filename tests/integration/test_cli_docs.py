@@ -52,8 +52,9 @@ class Docs(Case):
     def options(self, *command):
         """{name: (short or "", placeholder)} as --help shows them."""
         text = self.help(*command).split("ptions:\n")[-1]
-        found = re.findall(r"^  (?:-(.), |    )--(\S+)(?: (\S+))? ", text, re.M)
+        found = re.findall(r"^  (?:-(.), |    )--(\S+)(?: (\S+))?(?: |$)", text, re.M)
         self.assertGreater(len(found), 0, text)
+        self.assertLessEqual(max(map(len, text.split("\n"))), 100, text)
         return {name: (short, argument) for short, name, argument in found}
 
     def test_expected_options(self):
