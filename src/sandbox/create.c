@@ -114,7 +114,9 @@ static int prepare(struct setup *setup, struct err *err)
 		setup->rootfs = rootfs_open(setup, err);
 	if ((foreign && setup->rootfs < 0) || mounts_open_sources(setup, err) < 0)
 		return -1;
-	return foreign && setup->params->hardening ? setup_map_files(setup, err) : 0;
+	if (foreign && setup->params->hardening && setup_map_files(setup, err) < 0)
+		return -1;
+	return setup_hosts(setup, err);
 }
 
 static void release(struct setup *setup)

@@ -2,7 +2,8 @@
 /*
  * A new user namespace beside namespaces that are joined (the network that an engine prepared, a
  * pod's): it has no rights over those, so that what takes such rights is done by the broker, which
- * is in them and still has the caller's: names, sysctls, and mounts that show what is in them.
+ * is in them and still has the caller's: names, sysctls, and mounts that show what is in them. In
+ * those of the host that it stays in the caller itself can make such mounts.
  */
 #include "sandbox/setup.h"
 
@@ -70,6 +71,15 @@ static int make_proc(struct setup *setup, struct err *err)
 	if (child < 0)
 		return err_set(err, errno, "make a process");
 	return proc_wait(child) == 0 ? 0 : -1;
+}
+
+int setup_hosts(struct setup *setup, struct err *err)
+{
+	const struct namespaces *namespaces = &setup->namespaces;
+
+	if (!(namespaces->create & CLONE_NEWUSER) || geteuid() != 0)
+		return 0;
+	return make_mounts(setup, ~(namespaces->create | namespaces->join), err);
 }
 
 int setup_foreign(struct setup *setup, struct err *err)

@@ -50,6 +50,9 @@ int setup_unshare_cgroup(struct setup *setup, struct err *err);
 /* setup_names() - set the host and domain name. */
 int setup_names(struct setup *setup, struct err *err);
 
+/* setup_hosts() - foreign.c: the same for namespaces of the host, by the caller. */
+int setup_hosts(struct setup *setup, struct err *err);
+
 /* setup_foreign() - foreign.c: do what init cannot do in the namespaces that were joined. */
 int setup_foreign(struct setup *setup, struct err *err);
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Level sandbox: what a container is given, what is refused, and what the operator can allow."""
+import json
 import os
 import subprocess
 
-from harness import Case, at_levels
+from harness import TOP, Case, at_levels
 
 REGISTRY = "/run/moat-ids"
 
@@ -204,7 +205,6 @@ class Refused(Case):
         for kind, permission in (("network", "hostNetwork"), ("pid", "hostPID"), ("ipc", "hostIPC"), ("uts", "hostUTS")):
             def without(c):
                 c["linux"]["namespaces"] = [n for n in c["linux"]["namespaces"] if n["type"] != kind]
-                c["mounts"] = [m for m in c["mounts"] if m["type"] not in ("sysfs", "proc", "mqueue")]
                 c.pop("hostname", None)
             self.refuse([kind, permission], without, {"allow": [permission]})
 
@@ -294,3 +294,32 @@ class Joined(Case):
         self.assertEqual(out.split(), ["pod", "sleep", "1000", str(1879048192 + 65536), "mq"])
         self.assertEqual(self.ok("exec", first, "hostname").stdout, b"pod\n")
         self.ok("delete", "--force", first)
+
+
+@at_levels("sandbox")
+class Engines(Case):
+    def test_config_of_an_engine(self):
+        """What docker writes for an ordinary container: nothing of it is refused."""
+        with open(os.path.join(TOP, "tests/bench/seccomp.json")) as f:
+            seccomp = json.load(f)
+
+        def change(c):
+            devices = [{"allow": False, "access": "rwm"}]
+            devices += [{"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"}
+                        for major, minor in ((1, 5), (1, 3), (1, 9), (1, 8), (5, 0), (5, 1), (10, 200))]
+            devices += [{"allow": True, "type": kind, "access": "m"} for kind in "cb"]
+            etc = os.path.join(self.work, "resolv.conf")
+            with open(etc, "w") as f:
+                f.write("nameserver 192.0.2.1\n")
+            c["process"].update(noNewPrivileges=False, oomScoreAdj=0)
+            c["process"]["capabilities"]["inheritable"] = c["process"]["capabilities"]["bounding"]
+            c["linux"].update(seccomp=seccomp, resources={"devices": devices, "pids": {"limit": 0}, "blockIO": {"weight": 0},
+                                                          "memory": {}, "cpu": {"shares": 0}},
+                              sysctl={"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 65535"})
+            c["mounts"] += [{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
+                             "options": ["ro", "nosuid", "noexec", "nodev"]},
+                            {"destination": "/etc/resolv.conf", "type": "bind", "source": etc, "options": ["rbind", "rprivate"]}]
+        out = self.output("sh", "-c", "cat /etc/resolv.conf; cat /proc/sys/net/ipv4/ip_unprivileged_port_start; echo x > /dev/null; "
+                          "head -c 4 /dev/urandom | wc -c; test -d /sys/fs/cgroup && id -u; grep Seccomp_filters /proc/self/status",
+                          change=change)
+        self.assertEqual(out, "nameserver 192.0.2.1\n0\n4\n0\nSeccomp_filters:\t2\n")

@@ -104,7 +104,6 @@ class Probe(Probing):
 
         def change(c):
             c["linux"]["namespaces"] = [n for n in c["linux"]["namespaces"] if n["type"] != "network"]
-            c["mounts"] = [m for m in c["mounts"] if m["type"] != "sysfs"]
         result = self.probe(change=change)
         reached = [name for name, reached in result.items() if reached]
         if not self.scopes_sockets():
