@@ -13,9 +13,10 @@
 #include <string.h>
 #include <sys/capability.h>
 
-/* In the order in which they run. */
+/* In the order in which they run; at level vm the last ones only. */
 static const char *const hooks[] = { "prestart",       "createRuntime", "createContainer",
 				     "startContainer", "poststart",	"poststop" };
+#define HOOKS_NOT_AT_VM 3
 
 static size_t count(const char *const *names)
 {
@@ -96,6 +97,7 @@ static void add_annotations(struct oci_features *features, const struct moat_set
 
 char *features_json(const struct runtime *runtime)
 {
+	bool vm = runtime->isolation == ISOLATION_VM; /* the guest's kernel has no AppArmor */
 	const char *const *options = mount_option_names();
 	struct oci_features_cgroup cgroup = { .v1 = true,
 					      .has_v1 = true,
@@ -112,14 +114,14 @@ char *features_json(const struct runtime *runtime)
 	struct oci_features_enabled yes = { .enabled = true, .has_enabled = true };
 	struct oci_features_intel_rdt rdt = { .has_enabled = true };
 	struct oci_features_mount_extensions extensions = {
-		.idmap = has_name(options, "idmap") ? &yes : &no,
+		.idmap = !vm && has_name(options, "idmap") ? &yes : &no,
 	};
 	struct oci_features_linux linux_ = {
 		.namespaces = (char **)oci_namespace_types,
 		.n_namespaces = count(oci_namespace_types),
 		.cgroup = &cgroup,
 		.seccomp = &seccomp,
-		.apparmor = &yes,
+		.apparmor = vm ? &no : &yes,
 		.selinux = &no,
 		.intel_rdt = &rdt,
 		.mount_extensions = &extensions,
@@ -128,8 +130,8 @@ char *features_json(const struct runtime *runtime)
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",
 		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
-		.hooks = (char **)hooks,
-		.n_hooks = ARRAY_LEN(hooks),
+		.hooks = (char **)hooks + (vm ? HOOKS_NOT_AT_VM : 0),
+		.n_hooks = ARRAY_LEN(hooks) - (vm ? HOOKS_NOT_AT_VM : 0),
 		.mount_options = (char **)options,
 		.n_mount_options = count(options),
 		.linux_ = &linux_,
