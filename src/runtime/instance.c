@@ -107,6 +107,8 @@ enum status instance_status(const struct instance *instance)
 		return record->creating ? STATUS_CREATING : STATUS_STOPPED;
 	if (!proc_is_alive(record->pid, record->start_time))
 		return STATUS_STOPPED;
+	if (record->creating)
+		return STATUS_CREATING;
 	if (!record->started)
 		return STATUS_CREATED;
 	return record->paused ? STATUS_PAUSED : STATUS_RUNNING;

@@ -13,6 +13,8 @@
 
 #define SOCKET_NAME "control.sock"
 #define BACKLOG	    64
+/* More than the monitor itself waits for the guest. */
+#define REPLY_TIMEOUT_SECONDS 180
 
 static void make_address(struct sockaddr_un *address, int state_fd)
 {
@@ -45,14 +47,22 @@ int control_accept(int listen_fd)
 	return fd_steal(&fd);
 }
 
+static int silent(struct err *err)
+{
+	err_set(err, ETIMEDOUT, "wait for the container's monitor");
+	return err_hint(err, "moat delete --force ends it");
+}
+
 int control_call(int state_fd, const struct control_request *request, struct err *err)
 {
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct timeval timeout = { .tv_sec = REPLY_TIMEOUT_SECONDS };
 	struct sockaddr_un address;
 	struct err reply;
 	ssize_t n;
 
-	if (fd < 0)
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0)
 		return err_set(err, errno, "make a socket");
 	make_address(&address, state_fd);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
@@ -65,6 +75,8 @@ int control_call(int state_fd, const struct control_request *request, struct err
 	do
 		n = recv(fd, &reply, sizeof(reply), 0);
 	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return silent(err);
 	if (n != (ssize_t)sizeof(reply))
 		return err_set(err, ERR_NOT_RUNNING, "the container has ended");
 	reply.text[sizeof(reply.text) - 1] = '\0';

@@ -22,21 +22,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/*
- * A guest that hangs is told from a host that is busy by the processor time it had: booting takes
- * less than a second of it, and some under an emulated KVM.
- */
-#define BOOT_CHECK_MS	    10000
-#define BOOT_CPU_SECONDS    120
-#define BOOT_WALL_SECONDS   600
 #define CREATE_TIMEOUT_MS   300000
 #define SHUTDOWN_TIMEOUT_MS 20000
 #define STOP_TIMEOUT_MS	    3000
-#define SUSPICION_MS	    200
-
-#define HINT_KVM                                                                                   \
-	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
-	"real hardware virtualization, or --isolation=sandbox"
 
 void monitor_note(const char *step)
 {
@@ -46,7 +34,7 @@ void monitor_note(const char *step)
 	log_debug("machine: %lld.%06ld %s", (long long)now.tv_sec, now.tv_nsec / 1000, step);
 }
 
-static void set_timer(struct monitor *monitor, unsigned int ms)
+void monitor_set_timer(struct monitor *monitor, unsigned int ms)
 {
 	struct itimerspec when = { .it_value = { .tv_sec = ms / 1000,
 						 .tv_nsec = ms % 1000 * 1000000L } };
@@ -67,7 +55,7 @@ static void tell_create(struct monitor *monitor, const struct err *err)
 	fd_replace(&monitor->ready_fd, -1);
 }
 
-static void over(struct monitor *monitor)
+void monitor_over(struct monitor *monitor)
 {
 	monitor->phase = PHASE_OVER;
 	loop_quit(&monitor->loop);
@@ -85,7 +73,7 @@ void monitor_fail(struct monitor *monitor, const struct err *err)
 		log_error("%s", err->text);
 		monitor->status = MONITOR_STATUS_LOST;
 	}
-	over(monitor);
+	monitor_over(monitor);
 }
 
 void monitor_stop(struct monitor *monitor, int status)
@@ -96,7 +84,7 @@ void monitor_stop(struct monitor *monitor, int status)
 		return;
 	monitor->phase = PHASE_ENDING;
 	monitor->status = status;
-	set_timer(monitor, STOP_TIMEOUT_MS);
+	monitor_set_timer(monitor, STOP_TIMEOUT_MS);
 	(void)fd_send(monitor->machine->vmm_fd, &request, sizeof(request), NULL, 0);
 }
 
@@ -106,7 +94,7 @@ static void shut_down(struct monitor *monitor)
 
 	monitor_note("output delivered");
 	monitor->phase = PHASE_ENDING;
-	set_timer(monitor, SHUTDOWN_TIMEOUT_MS);
+	monitor_set_timer(monitor, SHUTDOWN_TIMEOUT_MS);
 	if (agent_shutdown(monitor->agent, &err) < 0)
 		monitor_fail(monitor, &err);
 }
@@ -119,7 +107,7 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 		return;
 	if (err) {
 		/* The connection's end comes before the reason for it: that is told by the vmm. */
-		set_timer(monitor, STOP_TIMEOUT_MS);
+		monitor_set_timer(monitor, STOP_TIMEOUT_MS);
 		return;
 	}
 	monitor_note("exited");
@@ -147,7 +135,7 @@ static void created(void *data, const struct err *err)
 	monitor_note("created");
 	trees_close(&monitor->machine->trees);
 	monitor->phase = PHASE_CREATED;
-	set_timer(monitor, 0);
+	monitor_set_timer(monitor, 0);
 	tell_create(monitor, NULL);
 }
 
@@ -164,7 +152,7 @@ static void hello_said(void *data, const struct err *err)
 	if (!err) {
 		monitor_note("hello");
 		monitor->phase = PHASE_CREATING;
-		set_timer(monitor, CREATE_TIMEOUT_MS);
+		monitor_set_timer(monitor, CREATE_TIMEOUT_MS);
 		if (agent_create(monitor->agent, monitor->container->id, monitor->container->config,
 				 &machine->trees, &machine->stdio, 0, created, &reason) < 0)
 			err = &reason;
@@ -178,41 +166,7 @@ static void agent_closed(void *data, const char *text)
 	struct monitor *monitor = data;
 
 	if (monitor->phase < PHASE_ENDING)
-		set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
-}
-
-/* What the machine was for when it failed. Put in front of the reason. */
-static int wrap_purpose(const struct monitor *monitor, struct err *err)
-{
-	if (monitor->phase == PHASE_BOOTING)
-		return err_wrap(err, "boot the guest kernel %s", monitor->machine->kernel_path);
-	return err_wrap(err, monitor->phase <= PHASE_CREATED ? "make the container in the guest"
-							     : "run the container");
-}
-
-/* Says why the machine ended though nobody had asked it to. */
-static void machine_ended(struct monitor *monitor, const struct vmm_event *event)
-{
-	char text[sizeof(event->text) * 4];
-	struct err err;
-
-	str_escape(event->text, strnlen(event->text, sizeof(event->text)), text, sizeof(text));
-	if (event->end == VMM_END_RESET)
-		err_set(&err, 0, "the guest kernel panicked, or reset the machine");
-	else
-		err_set(&err, 0, "%s", text);
-	wrap_purpose(monitor, &err);
-	if (event->end == VMM_END_RESET || event->end == VMM_END_PANIC)
-		err_hint(&err, "--debug shows its console");
-	if (event->end == VMM_END_KVM && monitor->phase == PHASE_BOOTING)
-		err_hint(&err, "%s", HINT_KVM);
-	if (event->end != VMM_END_ERROR) {
-		monitor_fail(monitor, &err);
-		return;
-	}
-	/* It may be because fsd died: then that is the reason, and about to be known. */
-	monitor->suspicion = err;
-	set_timer(monitor, SUSPICION_MS);
+		monitor_set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
 }
 
 static void port_closed(struct monitor *monitor, uint32_t port)
@@ -243,9 +197,9 @@ static bool take_vmm_event(struct monitor *monitor)
 	} else if (event.type == VMM_EVENT_ENDED) {
 		monitor_note("machine ended");
 		if (monitor->phase == PHASE_ENDING)
-			over(monitor);
+			monitor_over(monitor);
 		else if (monitor->phase != PHASE_OVER)
-			machine_ended(monitor, &event);
+			end_of_machine(monitor, &event);
 	}
 	return true;
 }
@@ -256,30 +210,6 @@ static int vmm_ready(struct source *source, uint32_t events, struct err *err)
 	return 0;
 }
 
-/* vmm or fsd has ended by itself: how, and who. */
-static void child_ended(struct monitor *monitor, struct child *child, enum role role)
-{
-	int status = spawn_end(child);
-	struct err err;
-
-	if (monitor->phase == PHASE_OVER)
-		return;
-	if (monitor->phase == PHASE_ENDING && role == ROLE_VMM) {
-		over(monitor);
-		return;
-	}
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-		err_set(&err, 0, "the %s made a system call that its filter does not allow",
-			role_names[role]);
-	else if (WIFSIGNALED(status))
-		err_set(&err, 0, "the %s was killed by signal %d (%s)", role_names[role],
-			WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else
-		err_set(&err, 0, "the %s ended with status %d", role_names[role],
-			WEXITSTATUS(status));
-	monitor_fail(monitor, &err);
-}
-
 static int vmm_exited(struct source *source, uint32_t events, struct err *err)
 {
 	struct monitor *monitor = source->data;
@@ -288,7 +218,7 @@ static int vmm_exited(struct source *source, uint32_t events, struct err *err)
 		;
 	loop_forget(&monitor->loop, source);
 	if (!monitor->suspicion.text[0])
-		child_ended(monitor, &monitor->machine->vmm, ROLE_VMM);
+		end_of_child(monitor, &monitor->machine->vmm, ROLE_VMM);
 	return 0;
 }
 
@@ -297,53 +227,7 @@ static int fsd_exited(struct source *source, uint32_t events, struct err *err)
 	struct monitor *monitor = source->data;
 
 	loop_forget(&monitor->loop, source);
-	child_ended(monitor, &monitor->machine->fsd, ROLE_FSD);
-	return 0;
-}
-
-static bool has_time_to_boot(const struct monitor *monitor)
-{
-	struct timespec cpu = { 0 }, now;
-	clockid_t clock;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (clock_getcpuclockid(monitor->machine->vmm.pid, &clock) == 0)
-		clock_gettime(clock, &cpu);
-	return cpu.tv_sec < BOOT_CPU_SECONDS && now.tv_sec - monitor->started < BOOT_WALL_SECONDS;
-}
-
-static int timer_ready(struct source *source, uint32_t events, struct err *err)
-{
-	struct monitor *monitor = source->data;
-	uint64_t times;
-	struct err reason;
-
-	if (read(source->fd, &times, sizeof(times)) != (ssize_t)sizeof(times))
-		return 0;
-	if (monitor->suspicion.text[0]) {
-		monitor_fail(monitor, &monitor->suspicion);
-		return 0;
-	}
-	switch (monitor->phase) {
-	case PHASE_BOOTING:
-		if (has_time_to_boot(monitor)) {
-			set_timer(monitor, BOOT_CHECK_MS);
-			return 0;
-		}
-		err_set(&reason, ETIMEDOUT, "wait for its init to answer");
-		wrap_purpose(monitor, &reason);
-		err_hint(&reason, "%s", HINT_KVM);
-		break;
-	case PHASE_CREATING:
-		err_set(&reason, ETIMEDOUT, "make the container in the guest");
-		break;
-	case PHASE_ENDING:
-		over(monitor); /* the children are killed */
-		return 0;
-	default:
-		err_set(&reason, 0, "run the container: the guest's init does not answer any more");
-	}
-	monitor_fail(monitor, &reason);
+	end_of_child(monitor, &monitor->machine->fsd, ROLE_FSD);
 	return 0;
 }
 
@@ -386,13 +270,13 @@ static int set_up(struct monitor *monitor, struct err *err)
 	monitor->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (monitor->timer.fd < 0)
 		return err_set(err, errno, "make a timer");
-	if (watch(monitor, &monitor->timer, monitor->timer.fd, timer_ready, err) < 0 ||
+	if (watch(monitor, &monitor->timer, monitor->timer.fd, end_of_time, err) < 0 ||
 	    machine_launch(machine, err) < 0)
 		return -1;
 	monitor_note("vmm ready");
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	monitor->started = now.tv_sec;
-	set_timer(monitor, BOOT_CHECK_MS);
+	monitor_set_timer(monitor, MONITOR_BOOT_CHECK_MS);
 	if (record_add(&monitor->record, machine->vmm.pid, err) < 0 ||
 	    record_add(&monitor->record, machine->fsd.pid, err) < 0 ||
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||

@@ -10,6 +10,8 @@
 #include "vm/machine.h"
 #include "vm/record.h"
 
+struct vmm_event;
+
 #define MONITOR_CLIENTS_MAX 32
 
 /* Where the workload cannot have ended by itself: as if it had been killed. */
@@ -55,7 +57,15 @@ struct monitor {
  */
 int monitor_main(struct machine *machine, int ready_fd);
 
-/* --- monitor.c, for requests.c -- */
+/* --- monitor.c, for the other two -- */
+
+#define MONITOR_BOOT_CHECK_MS 10000
+
+/* monitor_set_timer() - have end_of_time() called; 0: not any more. */
+void monitor_set_timer(struct monitor *monitor, unsigned int ms);
+
+/* monitor_over() - leave the loop: what is still there is killed. */
+void monitor_over(struct monitor *monitor);
 
 /* monitor_fail() - the machine cannot go on: tell create, or the log, and end. */
 void monitor_fail(struct monitor *monitor, const struct err *err);
@@ -65,6 +75,17 @@ void monitor_stop(struct monitor *monitor, int status);
 
 /* monitor_note() - a step, with its time, in the log of --debug. */
 void monitor_note(const char *step);
+
+/* --- ends.c: ends that nobody asked for -- */
+
+/* end_of_machine() - the vmm says why the guest has ended. */
+void end_of_machine(struct monitor *monitor, const struct vmm_event *event);
+
+/* end_of_child() - the vmm or fsd is no more; reaps it. */
+void end_of_child(struct monitor *monitor, struct child *child, enum role role);
+
+/* end_of_time() - the timer has run out. */
+int end_of_time(struct source *source, uint32_t events, struct err *err);
 
 /* --- requests.c: what others ask of the monitor -- */
 

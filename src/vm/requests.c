@@ -90,6 +90,12 @@ static void send_signal(struct client *client, const struct control_request *req
 	struct monitor *monitor = client->monitor;
 	struct err err;
 
+	if (monitor->phase == PHASE_DRAINING && request->signal == SIGKILL) {
+		/* The workload is gone; its last output waits for a reader that does not read. */
+		monitor_stop(monitor, monitor->status);
+		reply(client, NULL);
+		return;
+	}
 	if (monitor->phase != PHASE_CREATED && monitor->phase != PHASE_RUNNING) {
 		refuse(client, "the container is not running");
 		return;

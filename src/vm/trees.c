@@ -26,9 +26,9 @@ static int open_detached(const char *path, bool recursive, struct err *err)
 		open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | depth);
 
 	if (fd < 0 && errno == EPERM)
-		return err_hint(err_set(err, errno, "take a detached mount of %s", path) < 0 ? err
-											     : NULL,
-				"level vm needs CAP_SYS_ADMIN for it: run as root");
+		return err_set(err, errno,
+			       "take a detached mount of %s (level vm needs CAP_SYS_ADMIN for it)",
+			       path);
 	if (fd < 0)
 		return err_set(err, errno, "open %s", path);
 	if (mount_setattr(fd, "", AT_EMPTY_PATH | depth, &attr, sizeof(attr)) < 0)

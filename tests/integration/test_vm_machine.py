@@ -283,6 +283,39 @@ class Ends(Running):
         self.wait_status(name, "stopped")
         self.ok("delete", name)
 
+    def test_output_that_nobody_reads(self):
+        """It is kept until it is read; SIGKILL gives it up."""
+        self.bundle("dd", "if=/dev/zero", "bs=1k", "count=200")
+        reader, writer = os.pipe()
+        name = self.create(stdout=writer)
+        os.close(writer)
+        self.ok("start", name)
+        time.sleep(5 * host.TIME_SCALE / 10)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped")
+        os.close(reader)
+        self.ok("delete", name)
+
+    def test_hooks(self):
+        """Beside the machine, whose monitor is the process that they are told of; startContainer in the guest."""
+        out = os.path.join(self.work, "hooks")
+
+        def change(config):
+            config["hooks"] = {kind: [{"path": "/bin/sh", "args": ["sh", "-c", "cat >>%s; echo %s >>%s" % (out, kind, out)]}]
+                               for kind in ("prestart", "createRuntime", "createContainer", "poststart", "poststop")}
+            config["hooks"]["startContainer"] = [{"path": "/bin/touch", "args": ["touch", "/touched"]}]
+        self.bundle("test", "-e", "/touched", change=change)
+        name = self.new_id()
+        self.assertEqual(self.run_container(name=name).returncode, 0)
+        with open(out) as f:
+            text = f.read()
+        self.assertEqual(re.findall(r"^\w+$|(?<=})\w+$", text, re.M),
+                         ["prestart", "createRuntime", "createContainer", "poststart", "poststop"])
+        self.assertEqual(re.findall(r'"status": ?"(\w+)"', text), ["creating"] * 3 + ["running", "stopped"])
+        self.bundle("true", change=lambda c: c.update(hooks={"prestart": [{"path": "/bin/false"}]}))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="prestart")
+
     def test_guest_resets_itself(self):
         def change(config):
             config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "pid"]
