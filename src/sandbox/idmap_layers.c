@@ -101,6 +101,38 @@ int layers_read(struct layers *layers, char *text, struct err *err)
 	return 0;
 }
 
+/*
+ * Engines with many layers give paths relative to where all of them lie, to keep the options short:
+ * that is two above the upper layer (SNAPSHOT/fs), or above the place that it is mounted on
+ * (ID/merged), where the upper layer is relative as well.
+ */
+static char *find_base(const struct layers *layers, const char *place)
+{
+	const char *from = layers->upper && *layers->upper == '/' ? layers->upper : place;
+	char *base = xstrdup(from);
+
+	for (int i = 0; i < 2; i++) {
+		char *slash = strrchr(base, '/');
+
+		if (!slash || slash == base) {
+			free(base);
+			return NULL;
+		}
+		*slash = '\0';
+	}
+	return base;
+}
+
+char *layers_path(const struct layers *layers, const char *path, struct err *err)
+{
+	if (*path == '/')
+		return xstrdup(path);
+	if (layers->base)
+		return xasprintf("%s/%s", layers->base, path);
+	err_set(err, 0, "where its layer %s is cannot be told", path);
+	return NULL;
+}
+
 /* "36 35 98:0 /root /mount/point options... - overlay source LAYERS" */
 static int read_line(struct layers *layers, char *line, const char *path, struct err *err)
 {
@@ -123,7 +155,10 @@ static int read_line(struct layers *layers, char *line, const char *path, struct
 	}
 	layers->below = xasprintf("%s%s", str_eq(fields[3], "/") ? "" : fields[3], path + n);
 	unescape_octal(text);
-	return layers_read(layers, text, err);
+	if (layers_read(layers, text, err) < 0)
+		return -1;
+	layers->base = find_base(layers, fields[4]);
+	return 0;
 }
 
 int layers_find(const char *path, struct layers *layers, struct err *err)
@@ -147,5 +182,6 @@ int layers_find(const char *path, struct layers *layers, struct err *err)
 void layers_free(struct layers *layers)
 {
 	free(layers->text);
+	free(layers->base);
 	free(layers->below);
 }

@@ -14,8 +14,12 @@ struct layers {
 	size_t n_lower;
 	const char *upper, *work; /* NULL: read-only */
 	char extra[256];	  /* further options, separated by commas; never empty */
+	char *base;		  /* where relative paths start; NULL: not known */
 	char *below;		  /* where in the overlay the path leads: "" or "/..." */
 };
+
+/* layers_path() - the whole path of a layer, to be freed; NULL with err set where not known. */
+char *layers_path(const struct layers *layers, const char *path, struct err *err);
 
 /* layers_find() - the overlay that a path lies in. Returns 0, or -1 with err set. */
 int layers_find(const char *path, struct layers *layers, struct err *err);

@@ -30,21 +30,18 @@
 
 #define PLACE "/tmp" /* in the helper's namespace only: any directory will do */
 
-struct answer {
-	int fd; /* in the table of descriptors that both have */
-	struct err err;
-};
-
-static int open_layer(const struct idmap *map, const char *path, struct err *err)
+static int open_layer(const struct idmap *map, const struct layers *layers, const char *layer,
+		      struct err *err)
 {
+	_cleanup_free_ char *path = layers_path(layers, layer, err);
 	struct mount_attr attr = {
 		.attr_set = MOUNT_ATTR_IDMAP,
 		.userns_fd = (uint64_t)map->userns,
 	};
 	_cleanup_fd_ int tree = -1;
 
-	if (*path != '/')
-		return err_set(err, 0, "its layer %s is given by a relative path", path);
+	if (!path)
+		return -1;
 	tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return err_set(err, errno, "open its layer %s", path);
@@ -71,47 +68,71 @@ static char *common_parent(const char *a, const char *b)
 	return slash ? xasprintf("%.*s", (int)slash, a) : xstrdup("/");
 }
 
-/* All are opened before any is attached, as the place may hide what the paths lead to. */
-static int attach_layers(const struct idmap *map, const struct layers *layers, char **options,
-			 struct err *err)
-{
-	_cleanup_free_ int *trees = xcalloc(layers->n_lower, sizeof(*trees));
-	_cleanup_free_ char *parent = NULL;
-	int upper = -1;
-	char name[32];
+/* What has been opened, before any of it is attached: the place may hide what the paths lead to. */
+struct opened {
+	int *lower;
+	int parent;	    /* of upper and work; -1: read-only */
+	char *upper, *work; /* below parent: "/..." */
+};
 
-	for (size_t i = 0; i < layers->n_lower; i++) {
-		trees[i] = open_layer(map, layers->lower[i], err);
-		if (trees[i] < 0)
-			return -1;
-	}
-	if (layers->upper) {
-		parent = common_parent(layers->upper, layers->work);
-		upper = open_layer(map, parent, err);
-		if (upper < 0)
-			return -1;
-	}
+static int open_upper(const struct idmap *map, const struct layers *layers, struct opened *opened,
+		      struct err *err)
+{
+	_cleanup_free_ char *upper = NULL, *work = NULL, *parent = NULL;
+	size_t skip;
+
+	opened->parent = -1;
+	if (!layers->upper)
+		return 0;
+	upper = layers_path(layers, layers->upper, err);
+	work = upper ? layers_path(layers, layers->work, err) : NULL;
+	if (!work)
+		return -1;
+	parent = common_parent(upper, work);
+	skip = str_eq(parent, "/") ? 0 : strlen(parent);
+	opened->upper = xstrdup(upper + skip);
+	opened->work = xstrdup(work + skip);
+	opened->parent = open_layer(map, layers, parent, err);
+	return opened->parent < 0 ? -1 : 0;
+}
+
+static int attach_all(const struct layers *layers, const struct opened *opened, char **options,
+		      struct err *err)
+{
 	if (mount("tmpfs", PLACE, "tmpfs", 0, "mode=711") < 0 || chdir(PLACE) < 0)
 		return err_set(err, errno, "make room for the layers");
 	*options = xasprintf("%s,lowerdir=", layers->extra);
 	for (size_t i = 0; i < layers->n_lower; i++) {
 		_cleanup_free_ char *before = *options;
+		char name[32];
 
 		snprintf(name, sizeof(name), "%zu", i);
 		*options = xasprintf("%s%s%s", before, i ? ":" : "", name);
-		if (attach(trees[i], name, err) < 0)
+		if (attach(opened->lower[i], name, err) < 0)
 			return -1;
 	}
-	if (upper >= 0) {
+	if (opened->parent >= 0) {
 		_cleanup_free_ char *before = *options;
-		size_t skip = str_eq(parent, "/") ? 0 : strlen(parent);
 
-		*options = xasprintf("%s,upperdir=upper%s,workdir=upper%s", before,
-				     layers->upper + skip, layers->work + skip);
-		if (attach(upper, "upper", err) < 0)
-			return -1;
+		*options = xasprintf("%s,upperdir=upper%s,workdir=upper%s", before, opened->upper,
+				     opened->work);
+		return attach(opened->parent, "upper", err);
 	}
 	return 0;
+}
+
+/* The helper ends soon: what it opens and allocates goes with it. */
+static int attach_layers(const struct idmap *map, const struct layers *layers, char **options,
+			 struct err *err)
+{
+	struct opened opened = { .lower = xcalloc(layers->n_lower, sizeof(int)) };
+	int r = open_upper(map, layers, &opened, err);
+
+	for (size_t i = 0; r == 0 && i < layers->n_lower; i++) {
+		opened.lower[i] = open_layer(map, layers, layers->lower[i], err);
+		r = opened.lower[i] < 0 ? -1 : 0;
+	}
+	return r < 0 ? -1 : attach_all(layers, &opened, options, err);
 }
 
 /* Files that the overlay itself makes, as in its work directory, need an owner that is mapped. */
@@ -144,25 +165,27 @@ static int make(const struct idmap *map, const struct layers *layers, struct err
 	return tree < 0 ? err_set(err, errno, "open the overlay of mapped layers") : tree;
 }
 
+/* The answer is the overlay, or why there is none. */
 static _Noreturn void helper_main(const struct idmap *map, const struct layers *layers, int channel)
 {
-	struct answer answer = { 0 };
+	struct err err = { 0 };
+	int tree = make(map, layers, &err);
 
-	answer.fd = make(map, layers, &answer.err);
-	_exit(fd_write_full(channel, &answer, sizeof(answer)) < 0);
+	_exit(fd_send(channel, &err, sizeof(err), &tree, tree >= 0) < 0);
 }
 
 int idmap_overlay(const struct idmap *map, const char *path, struct err *err)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWNS | CLONE_FILES | CLONE_CLEAR_SIGHAND,
+		.flags = CLONE_NEWNS | CLONE_CLEAR_SIGHAND,
 		.exit_signal = SIGCHLD,
 	};
 	_cleanup_(layers_free) struct layers layers = { 0 };
 	_cleanup_fd_ int ours = -1, its = -1;
-	struct answer answer;
-	int channel[2];
+	int channel[2], tree;
+	struct err answer;
 	pid_t helper;
+	ssize_t n;
 
 	if (layers_find(path, &layers, err) < 0)
 		return -1;
@@ -175,11 +198,12 @@ int idmap_overlay(const struct idmap *map, const char *path, struct err *err)
 		helper_main(map, &layers, its);
 	if (helper < 0)
 		return err_set(err, errno, "make a process");
-	/* The table of descriptors is one: the answer is there once the helper has ended. */
+	fd_replace(&its, -1);
+	n = fd_receive(ours, &answer, sizeof(answer), &tree, 1);
 	proc_wait(helper);
-	if (recv(ours, &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
+	if (n != sizeof(answer))
 		return err_set(err, 0, "the process that made it was killed");
-	if (answer.fd < 0)
-		*err = answer.err;
-	return answer.fd;
+	if (tree < 0)
+		*err = answer;
+	return tree;
 }

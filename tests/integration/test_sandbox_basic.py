@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Level sandbox: what a container is given, what is refused, and what the operator can allow."""
+import ctypes
 import json
 import os
 import subprocess
@@ -158,6 +159,39 @@ class Given(Case):
         self.assertEqual(os.listdir(os.path.join(self.rootfs, "opt")), ["mine"])
         self.assertFalse(os.path.exists(os.path.join(self.rootfs, "etc/group")))
         self.assertEqual(os.stat(os.path.join(layers[2], "opt/mine")).st_uid, 0)
+
+    def test_overlay_with_relative_layers(self):
+        """containerd and docker, where an image has many layers: the upper one in SNAPSHOT/fs, or the place in ID/merged."""
+        for absolute in (True, False):
+            self.bundle("sh", "-c", "cat /two; touch /new")
+            home = os.path.join(self.work, "home%d" % absolute)
+            for name in ("1/fs", "2/fs", "3/fs", "3/work", "3/merged"):
+                os.makedirs(os.path.join(home, name))
+                os.chmod(os.path.join(home, name), 0o755)
+            os.rmdir(os.path.join(home, "1/fs"))
+            os.rename(self.rootfs, os.path.join(home, "1/fs"))
+            with open(os.path.join(home, "2/fs/two"), "w") as f:
+                f.write("two\n")
+            place = os.path.join(home, "3/merged")
+            upper = home + "/3" if absolute else "3"
+            self.mount_relative(home, place, "lowerdir=2/fs:1/fs,upperdir=%s/fs,workdir=%s/work" % (upper, upper))
+            self.addCleanup(self._unmount, place)
+            self.config["root"]["path"] = place
+            self.write_config()
+            done = self.run_container()
+            self.assertEqual((done.stdout, done.stderr), (b"two\n", b""))
+            self.assertEqual(os.stat(os.path.join(home, "3/fs/new")).st_uid, 0)
+
+    def mount_relative(self, home, place, options):
+        """mount(8) makes paths absolute; the system call does not."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        old = os.getcwd()
+        os.chdir(home)
+        try:
+            result = libc.mount(b"overlay", place.encode(), b"overlay", 0, options.encode())
+        finally:
+            os.chdir(old)
+        self.assertEqual(result, 0, os.strerror(ctypes.get_errno()))
 
     def test_maps_of_a_mount(self):
         """Ids in the maps of a mount are ids inside, as they are for a container that has no user namespace."""
