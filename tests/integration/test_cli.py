@@ -317,7 +317,7 @@ class LikeRunc(Case):
         self.both("create", "--bundle", self.bundle_path, name)
         self.compare_state(name, "created")
         self.both("kill", name, "0")
-        # runc deletes it now; the specification and crun refuse to.
+        # runc and crun delete it now; the specification wants an error.
         self.refused("delete", name, says="created")
         self.both("start", name)
         self.both("start", name)
