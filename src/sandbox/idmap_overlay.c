@@ -75,6 +75,23 @@ struct opened {
 	char *upper, *work; /* below parent: "/..." */
 };
 
+/*
+ * A work directory of our own, within the engine's, which removes it with the container: the
+ * engine's own refuses a second overlay where the first is volatile, as podman's are with --rm.
+ */
+static char *make_work(const struct layers *layers, struct err *err)
+{
+	_cleanup_free_ char *engines = layers_path(layers, layers->work, err), *ours = NULL;
+
+	if (!engines)
+		return NULL;
+	ours = xasprintf("%s/moat", engines);
+	if (mkdir(ours, 0700) == 0 || errno == EEXIST)
+		return steal(ours);
+	err_set(err, errno, "make the directory %s", ours);
+	return NULL;
+}
+
 static int open_upper(const struct idmap *map, const struct layers *layers, struct opened *opened,
 		      struct err *err)
 {
@@ -85,7 +102,7 @@ static int open_upper(const struct idmap *map, const struct layers *layers, stru
 	if (!layers->upper)
 		return 0;
 	upper = layers_path(layers, layers->upper, err);
-	work = upper ? layers_path(layers, layers->work, err) : NULL;
+	work = upper ? make_work(layers, err) : NULL;
 	if (!work)
 		return -1;
 	parent = common_parent(upper, work);
