@@ -236,15 +236,12 @@ int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
 			  err);
 }
 
-static void ignore(void *data, const struct err *err)
-{
-}
-
-int agent_shutdown(struct agent *agent, struct err *err)
+int agent_shutdown(struct agent *agent, agent_done_fn done, struct err *err)
 {
 	Moat__Agent__Empty request = MOAT__AGENT__EMPTY__INIT;
 
-	return call_agent(agent, "Shutdown", &request.base, &moat__agent__empty__descriptor, 0,
-			  answered, (struct call){ .what = "shut the guest down", .done = ignore },
-			  err);
+	return call_agent(
+		agent, "Shutdown", &request.base, &moat__agent__empty__descriptor, 0, answered,
+		(struct call){ .what = "shut the guest down", .data = agent->data, .done = done },
+		err);
 }

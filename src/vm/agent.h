@@ -37,4 +37,4 @@ int agent_start(struct agent *agent, const char *id, uint64_t timeout_ms, agent_
 int agent_wait(struct agent *agent, const char *id, agent_ended_fn ended, struct err *err);
 int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
 		 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
-int agent_shutdown(struct agent *agent, struct err *err);
+int agent_shutdown(struct agent *agent, agent_done_fn done, struct err *err);

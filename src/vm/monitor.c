@@ -88,6 +88,16 @@ void monitor_stop(struct monitor *monitor, int status)
 	(void)fd_send(monitor->machine->vmm_fd, &request, sizeof(request), NULL, 0);
 }
 
+/* The guest has written back what it held: there is nothing to wait for in how it goes down. */
+static void guest_synced(void *data, const struct err *err)
+{
+	struct vmm_request request = { .type = VMM_REQUEST_STOP };
+	struct monitor *monitor = data;
+
+	if (!err && monitor->machine->vmm_fd >= 0)
+		(void)fd_send(monitor->machine->vmm_fd, &request, sizeof(request), NULL, 0);
+}
+
 static void shut_down(struct monitor *monitor)
 {
 	struct err err;
@@ -95,7 +105,7 @@ static void shut_down(struct monitor *monitor)
 	monitor_note("output delivered");
 	monitor->phase = PHASE_ENDING;
 	monitor_set_timer(monitor, SHUTDOWN_TIMEOUT_MS);
-	if (agent_shutdown(monitor->agent, &err) < 0)
+	if (agent_shutdown(monitor->agent, guest_synced, &err) < 0)
 		monitor_fail(monitor, &err);
 }
 
