@@ -66,6 +66,7 @@ static bool is_initramfs(const unsigned char *head, size_t size, uint64_t file_s
 		size_t size;
 	} magics[] = {
 		{ "070701", 6 },	   /* cpio */
+		{ "\x02\x21\x4c\x18", 4 }, /* lz4, as kernels read it */
 		{ "\x1f\x8b", 2 },	   /* gzip */
 		{ "\x28\xb5\x2f\xfd", 4 }, /* zstd */
 		{ "\xfd"

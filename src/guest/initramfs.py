@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes the guest's initramfs: a "newc" cpio archive (the kernel's buffer-format document) of the
-agent as /init, the nodes it needs before devtmpfs is there, and the directories it mounts on.
+agent as /init, the nodes it needs before devtmpfs is there, and the directories it mounts on;
+compressed with lz4 in the form that kernels read.
 
 The same agent gives the same bytes: no times, no owners but root.
 """
 import stat
+import subprocess
 import sys
 
 DIRECTORIES = ["dev", "proc", "root", "run", "run/moat", "run/moat/fs", "sys"]
@@ -31,10 +33,10 @@ def main():
     entries = [(name, stat.S_IFDIR | 0o755, b"", (0, 0)) for name in DIRECTORIES]
     entries += [(name, stat.S_IFCHR | mode, b"", (major, minor)) for name, mode, major, minor in NODES]
     entries.append(("init", stat.S_IFREG | 0o755, program, (0, 0)))
+    archive = b"".join(entry(number, *item) for number, item in enumerate(entries, 1))
+    archive += entry(0, "TRAILER!!!", 0)
     with open(output, "wb") as file:
-        for number, (name, mode, data, device) in enumerate(entries, 1):
-            file.write(entry(number, name, mode, data, device))
-        file.write(entry(0, "TRAILER!!!", 0))
+        subprocess.run(["lz4", "-l", "-12", "-q", "-c"], input=archive, stdout=file, check=True)
 
 
 main()
