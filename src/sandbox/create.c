@@ -243,8 +243,11 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 
 	if (process_set_oom_score(setup->process, setup->proc, pid, err) < 0)
 		return -1;
-	if (maps && namespaces_map_ids(setup->linux_, setup->proc, pid, err) < 0)
-		return -1;
+	if (maps) {
+		if (namespaces_map_ids(setup->linux_, setup->proc, pid, err) < 0)
+			return -1;
+		rlimits_raise(setup->process, pid);
+	}
 	if (setup->params->pid_fd > 0) {
 		uint64_t ticks = 0;
 

@@ -279,6 +279,8 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 	if (r == 0) {
 		child = spawn(&exec, err);
 		r = child < 0 ? -1 : process_set_oom_score(params->process, exec.proc, child, err);
+		if (r == 0 && (exec.namespaces & CLONE_NEWUSER))
+			rlimits_raise(params->process, child);
 	}
 	if (r == 0) /* a child that is gone already says more than the failure to write does */
 		r = send(exec.sync, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE

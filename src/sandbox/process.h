@@ -62,6 +62,11 @@ int process_error(struct err *err, int code, const char *program);
 
 /* Its parts: rlimits.c, user.c, scheduling.c, lsm.c, program.c. */
 int rlimits_apply(const struct oci_process *process, struct err *err);
+/*
+ * rlimits_raise() - raise another process's hard limits to those asked for. In a user namespace it
+ * cannot do that itself: the right that it takes is one of the host's.
+ */
+void rlimits_raise(const struct oci_process *process, pid_t pid);
 int user_become(const struct oci_process *process, struct err *err);
 int scheduling_apply(const struct oci_process *process, struct err *err);
 int lsm_check(const struct oci_process *process, int proc, struct err *err);

@@ -68,3 +68,18 @@ int rlimits_apply(const struct oci_process *process, struct err *err)
 	}
 	return 0;
 }
+
+void rlimits_raise(const struct oci_process *process, pid_t pid)
+{
+	for (size_t i = 0; i < process->n_rlimits; i++) {
+		int j = find(process->rlimits[i].type);
+		struct rlimit value;
+
+		if (j < 0 || prlimit(pid, limits[j].resource, NULL, &value) < 0 ||
+		    process->rlimits[i].hard <= value.rlim_max)
+			continue;
+		value.rlim_max = process->rlimits[i].hard;
+		if (prlimit(pid, limits[j].resource, &value, NULL) < 0)
+			continue; /* rlimits_apply() meets the same and tells */
+	}
+}

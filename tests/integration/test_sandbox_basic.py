@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import resource
 import subprocess
 
 from harness import TOP, Case, at_levels
@@ -78,6 +79,28 @@ class Given(Case):
             self.assertEqual(shown(f.read()), wanted)
         self.assertEqual(shown(self.ok("exec", name, "cat", "/proc/self/status").stdout.decode()), wanted)
         self.refused("exec", "--cap", "CAP_SYS_ADMIN", name, "true", says=["CAP_SYS_ADMIN", "sandbox.capabilities"])
+        self.ok("delete", "--force", name)
+
+    def test_hard_limits_above_the_callers(self):
+        """Engines ask for many descriptors; in a user namespace the process could not raise its own limit."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        with open("/proc/self/status") as f:
+            effective = int(next(line for line in f if line.startswith("CapEff")).split()[1], 16)
+        if not effective & 1 << 24:
+            self.skipTest("CAP_SYS_RESOURCE is missing here")
+        self.bundle("sh", "-c", "ulimit -Hn; exec sleep 1000", change=lambda c: c["process"].__setitem__(
+            "rlimits", [{"type": "RLIMIT_NOFILE", "hard": limit, "soft": 500}]))
+        name = self.new_id()
+        out = os.path.join(self.work, "out")
+        with open(out, "wb") as f:
+            self.create(name=name, stdout=f, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+        self.ok("start", name)
+        self.wait_until(lambda: os.path.getsize(out) > 0, "the limit is told")
+        with open(out) as f:
+            self.assertEqual(f.read(), "%d\n" % limit)
+        done = self.ok("exec", name, "sh", "-c", "ulimit -Hn",
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+        self.assertEqual(done.stdout, b"%d\n" % limit)
         self.ok("delete", "--force", name)
 
     def test_default_limits(self):
