@@ -91,14 +91,45 @@ int sysctl_check(const struct setup *setup, struct err *err)
 	return 0;
 }
 
+/* A group inside as the host numbers it, cut to those that are mapped. */
+static uint64_t host_group(const struct oci_linux *config, uint64_t group)
+{
+	uint64_t greatest = 0;
+
+	for (size_t i = 0; i < config->n_gid_mappings; i++) {
+		const struct oci_id_mapping *map = &config->gid_mappings[i];
+
+		if (group >= map->container_id && group - map->container_id < map->size)
+			return map->host_id + (group - map->container_id);
+		if (map->size && (uint64_t)map->host_id + map->size - 1 > greatest)
+			greatest = (uint64_t)map->host_id + map->size - 1;
+	}
+	return greatest;
+}
+
+/* The kernel takes groups as whoever writes them sees them: for a network that was joined, the
+ * host. */
+static char *translate_value(const struct setup *setup, const char *path, const char *value)
+{
+	unsigned long long first, last;
+
+	if ((setup->foreign & CLONE_NEWNET) && str_eq(path, "sys/net/ipv4/ping_group_range") &&
+	    sscanf(value, "%llu %llu", &first, &last) == 2 && first <= last)
+		return xasprintf("%llu %llu", (unsigned long long)host_group(setup->linux_, first),
+				 (unsigned long long)host_group(setup->linux_, last));
+	return xstrdup(value);
+}
+
 int sysctl_apply(struct setup *setup, uint64_t kinds, struct err *err)
 {
 	for (size_t i = 0; i < setup->linux_->n_sysctl; i++) {
 		_cleanup_free_ char *path = to_path(setup->linux_->sysctl[i].key);
+		_cleanup_free_ char *value =
+			translate_value(setup, path, setup->linux_->sysctl[i].value);
 
 		if (!(owners[find_owner(path)].namespace_ & kinds))
 			continue;
-		if (file_write(setup->proc, path, setup->linux_->sysctl[i].value, err) < 0)
+		if (file_write(setup->proc, path, value, err) < 0)
 			return err_wrap(err, "set sysctl %s", setup->linux_->sysctl[i].key);
 	}
 	return 0;

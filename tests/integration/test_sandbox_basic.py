@@ -331,9 +331,11 @@ class Joined(Case):
             for n in c["linux"]["namespaces"]:
                 if n["type"] == "network":
                     n["path"] = path
-            c["linux"]["sysctl"] = {"net.ipv4.ip_unprivileged_port_start": "77"}
+            c["linux"]["sysctl"] = {"net.ipv4.ip_unprivileged_port_start": "77", "net.ipv4.ping_group_range": "0 0"}
         out = self.output("sh", "-c", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start; readlink /proc/self/ns/net; "
                           "ls /sys/class/net; ifconfig lo down 2>/dev/null || echo no", change=change)
+        groups = subprocess.run(["nsenter", "--net=" + path, "cat", "/proc/sys/net/ipv4/ping_group_range"], capture_output=True)
+        self.assertEqual(groups.stdout.split(), [b"1879048192", b"1879048192"])  # group 0 inside
         seen = subprocess.run(["nsenter", "--net=" + path, "ls", "/proc/self/net/dev_snmp6"], capture_output=True, text=True)
         self.assertEqual(out.split(), ["77", os.readlink(path), *sorted(seen.stdout.split()), "no"])
 
