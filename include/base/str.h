@@ -29,6 +29,13 @@ int str_to_u64(const char *s, uint64_t max, uint64_t *value);
 int str_to_i64(const char *s, int64_t *value);
 
 /*
+ * str_to_set() - a list of numbers and ranges as the kernel writes it, "0-3,7".
+ * @bits: bit N of the array, whose words are unsigned long, is set for each N; the rest is cleared.
+ * Returns how many are set; -1 with errno EINVAL, or ERANGE: a number that is not below n_bits.
+ */
+int str_to_set(const char *s, unsigned long *bits, size_t n_bits);
+
+/*
  * str_escape() - size bytes that may be hostile, as printable ASCII: anything else becomes \xNN.
  * Writes at most room bytes with the final NUL, cutting at a whole escape; returns out.
  */

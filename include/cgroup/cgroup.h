@@ -70,6 +70,12 @@ int cgroup_open(const char *path);
 int cgroup_signal(const char *path, int signal, struct err *err);
 
 /*
+ * cgroup_let_die() - let frozen processes that were killed end: v2 does so by itself, v1 holds them
+ * until they are thawed. To be called after SIGKILL has been sent to some of them.
+ */
+void cgroup_let_die(const char *path);
+
+/*
  * cgroup_processes() - the pids of the processes in it and below.
  * @pids: an array to be freed; NULL where there is none. 0 stands for a process of another pid
  *        namespace. Returns 0, or -1 with err set.

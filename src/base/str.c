@@ -48,6 +48,58 @@ int str_to_i64(const char *s, int64_t *value)
 	return 0;
 }
 
+/* One "N" or "N-M", ended by a comma or the end of the string. Returns where it ends; or NULL. */
+static const char *take_range(const char *s, uint64_t max, uint64_t *first, uint64_t *last)
+{
+	char number[24];
+	uint64_t *const ends[] = { first, last };
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = strcspn(s, i == 0 ? "-," : ",");
+
+		if (n >= sizeof(number)) {
+			errno = EINVAL;
+			return NULL;
+		}
+		memcpy(number, s, n);
+		number[n] = '\0';
+		if (str_to_u64(number, max, ends[i]) < 0)
+			return NULL;
+		s += n;
+		if (*s != '-') {
+			*last = *ends[i];
+			return s;
+		}
+		s++;
+	}
+	return s;
+}
+
+int str_to_set(const char *s, unsigned long *bits, size_t n_bits)
+{
+	size_t word = 8 * sizeof(*bits);
+	uint64_t first, last;
+	int count = 0;
+
+	memset(bits, 0, (n_bits + word - 1) / word * sizeof(*bits));
+	do {
+		s = take_range(s, n_bits - 1, &first, &last);
+		if (!s)
+			return -1;
+		if (first > last) {
+			errno = EINVAL;
+			return -1;
+		}
+		for (; first <= last; first++) {
+			unsigned long bit = 1ul << first % word;
+
+			count += !(bits[first / word] & bit);
+			bits[first / word] |= bit;
+		}
+	} while (*s++ == ',');
+	return count;
+}
+
 char *str_escape(const void *bytes, size_t size, char *out, size_t room)
 {
 	const unsigned char *in = bytes;

@@ -127,9 +127,17 @@ int cgroup_signal(const char *path, int signal, struct err *err)
 	}
 	if (tree_signal(directory, signal, err) < 0)
 		return -1;
-	if (signal == SIGKILL && !layout->unified)
-		v1_thaw(layout, path); /* v1's freezer holds killed processes, too */
+	if (signal == SIGKILL)
+		cgroup_let_die(path);
 	return 0;
+}
+
+void cgroup_let_die(const char *path)
+{
+	const struct layout *layout = layout_get();
+
+	if (layout->kind != CGROUP_NONE && !layout->unified)
+		v1_thaw(layout, path);
 }
 
 int cgroup_processes(const char *path, pid_t **pids, size_t *count, struct err *err)

@@ -171,11 +171,14 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 			const char *pid_file, const struct create_options *options, struct err *err)
 {
 	struct container *container = &instance->container;
+	struct create_options given = *options;
 
+	if (activation_pass(instance->config->process, &given, err) < 0)
+		return -1;
 	if (give_ids(instance, err) < 0 || state_write(instance, err) < 0 ||
 	    file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
 		return -1;
-	if (instance->engine->create(container, options, err) < 0)
+	if (instance->engine->create(container, &given, err) < 0)
 		return -1;
 	instance->record->pid = container->pid;
 	if (proc_start_time(container->pid, &container->start_time, NULL) < 0)

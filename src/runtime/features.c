@@ -113,6 +113,12 @@ char *features_json(const struct runtime *runtime)
 	struct oci_features_enabled no = { .has_enabled = true };
 	struct oci_features_enabled yes = { .enabled = true, .has_enabled = true };
 	struct oci_features_intel_rdt rdt = { .has_enabled = true };
+	struct oci_features_memory_policy memory = {
+		.modes = (char **)oci_memory_policy_modes,
+		.n_modes = count(oci_memory_policy_modes),
+		.flags = (char **)oci_memory_policy_flags,
+		.n_flags = count(oci_memory_policy_flags),
+	};
 	struct oci_features_mount_extensions extensions = {
 		.idmap = !vm && has_name(options, "idmap") ? &yes : &no,
 	};
@@ -124,6 +130,7 @@ char *features_json(const struct runtime *runtime)
 		.apparmor = vm ? &no : &yes,
 		.selinux = &no,
 		.intel_rdt = &rdt,
+		.memory_policy = &memory,
 		.mount_extensions = &extensions,
 		.net_devices = &no,
 	};

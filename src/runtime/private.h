@@ -33,6 +33,12 @@ int state_read(struct instance *instance, struct err *err);
 /* state_remove() - remove the directory with all that is in it. */
 int state_remove(const struct runtime *runtime, struct instance *instance, struct err *err);
 
+/*
+ * activation_pass() - let the process have the descriptors of socket activation (LISTEN_FDS) that
+ * the caller was given, and be told of them. 0, or -1 with err set.
+ */
+int activation_pass(struct oci_process *process, struct create_options *options, struct err *err);
+
 /* isolation_parse() - "vm", "sandbox", "plain". 0, or -1 with err set, naming `where`. */
 int isolation_parse(const char *where, const char *name, enum isolation *isolation,
 		    struct err *err);

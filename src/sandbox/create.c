@@ -35,8 +35,6 @@ static int refuse_unsupported(const struct setup *setup, struct err *err)
 
 	if (linux_->intel_rdt)
 		what = "linux.intelRdt";
-	else if (linux_->memory_policy)
-		what = "linux.memoryPolicy";
 	else if (linux_->n_net_devices)
 		what = "linux.netDevices";
 	else if (linux_->mount_label && *linux_->mount_label)
@@ -71,7 +69,7 @@ static int check_config(const struct setup *setup, struct err *err)
 		return err_set(err, 0,
 			       "config.json asks for a terminal, but there is no console "
 			       "socket to send it to");
-	return sysctl_check(setup, err);
+	return affinity_check(setup->process, err) < 0 ? -1 : sysctl_check(setup, err);
 }
 
 static int prepare_wall(struct setup *setup, struct err *err)

@@ -209,6 +209,8 @@ static int plain_kill(struct container *container, int signal, bool all, struct 
 		return err_set(err, ERR_NOT_RUNNING, "container %s is not running", container->id);
 	if (proc_pidfd_signal(init, signal) < 0)
 		return err_set(err, errno, "send signal %d to container %s", signal, container->id);
+	if (signal == SIGKILL && container->cgroup_path)
+		cgroup_let_die(container->cgroup_path);
 	return 0;
 }
 
@@ -239,6 +241,8 @@ static int kill_init(const struct container *container, struct err *err)
 		return 0;
 	if (proc_pidfd_signal(init, SIGKILL) < 0 && errno != ESRCH)
 		return err_set(err, errno, "kill the init of container %s", container->id);
+	if (container->cgroup_path)
+		cgroup_let_die(container->cgroup_path);
 	ended = (struct pollfd){ .fd = init, .events = POLLIN };
 	if (poll(&ended, 1, KILL_WAIT_MS) == 0)
 		return err_set(err, 0,

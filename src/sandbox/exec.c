@@ -43,7 +43,9 @@ static int join(const struct exec *exec, struct err *err)
 {
 	int others = (int)(exec->namespaces & ~(uint64_t)CLONE_NEWPID);
 
-	if (exec->params->cgroup_path && cgroup_enter(exec->params->cgroup_path, 0, err) < 0)
+	if (affinity_begin(&exec->process, err) < 0 ||
+	    (exec->params->cgroup_path && cgroup_enter(exec->params->cgroup_path, 0, err) < 0) ||
+	    affinity_finish(&exec->process, err) < 0)
 		return -1;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "guard the process");
@@ -108,7 +110,6 @@ static int become(struct exec *exec, struct process_plan *plan, struct err *err)
 static _Noreturn void child_main(struct exec *exec)
 {
 	struct report report = { .kind = REPORT_FAILED };
-	const struct oci_linux *config = exec->params->config->linux_;
 	struct process_plan plan = {
 		.process = &exec->process,
 		.capabilities = &exec->capabilities,
@@ -116,7 +117,7 @@ static _Noreturn void child_main(struct exec *exec)
 		.ceiling = &exec->ceiling,
 		.hardening = exec->params->hardening,
 		.listener = &exec->listener,
-		.personality = config ? config->personality : NULL,
+		.linux_ = exec->params->config->linux_,
 		.proc = exec->proc,
 		.preserve_fds = exec->params->preserve_fds,
 	};
@@ -137,7 +138,9 @@ static pid_t clone_child(const struct exec *exec)
 	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
 	_cleanup_fd_ int cgroup = -1;
 
-	if (exec->params->cgroup_path)
+	/* With an affinity for the time before, it enters the cgroup by itself. */
+	if (exec->params->cgroup_path &&
+	    !(exec->process.exec_cpu_affinity && exec->process.exec_cpu_affinity->initial))
 		cgroup = cgroup_open(exec->params->cgroup_path);
 	if (cgroup >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
@@ -234,6 +237,8 @@ static int prepare(struct exec *exec, struct err *err)
 		return err_set(err, 0,
 			       "the process asks for a terminal, but there is no console "
 			       "socket to send it to");
+	if (affinity_check(params->process, err) < 0)
+		return -1;
 	exec->process = *params->process;
 	exec->user = *params->process->user;
 	exec->process.user = &exec->user;

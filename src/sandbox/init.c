@@ -234,7 +234,7 @@ _Noreturn void init_main(struct setup *setup)
 		.ceiling = &setup->ceiling,
 		.hardening = setup->params->hardening,
 		.listener = &setup->listener,
-		.personality = setup->linux_->personality,
+		.linux_ = setup->linux_,
 		.proc = setup->proc,
 		.preserve_fds = setup->params->preserve_fds,
 	};

@@ -2,6 +2,7 @@
 /* The last steps before execve(2), for init and for processes that join later. */
 #include "sandbox/process.h"
 #include "sandbox/harden_private.h"
+#include "sandbox/memory_policy.h"
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -188,8 +189,10 @@ int process_become(struct process_plan *plan, struct err *err)
 	 */
 	if (syscall(SYS_close_range, 3 + plan->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_set(err, errno, "mark descriptors to be closed");
-	if (set_personality(plan->personality, err) < 0 ||
-	    lsm_apply(process, plan->proc, err) < 0 || rlimits_apply(process, err) < 0 ||
+	if (plan->linux_ && (set_personality(plan->linux_->personality, err) < 0 ||
+			     memory_policy_apply(plan->linux_->memory_policy, err) < 0))
+		return -1;
+	if (lsm_apply(process, plan->proc, err) < 0 || rlimits_apply(process, err) < 0 ||
 	    scheduling_apply(process, err) < 0)
 		return -1;
 	/* Root may enter what the user may not, and on a root-squashed file system the reverse. */

@@ -15,25 +15,25 @@
 #include <sys/types.h>
 
 struct hardening;
-struct oci_personality;
+struct oci_linux;
 struct oci_process;
 
 struct process_plan {
 	const struct oci_process *process;
 	const struct capability_sets *capabilities;
 	const struct seccomp_filter *seccomp;
-	const struct seccomp_filter *ceiling;	   /* loaded as well, with hardening */
-	const struct hardening *hardening;	   /* NULL: as the config says */
-	const struct listener *listener;	   /* where the filter's is offered */
-	const struct oci_personality *personality; /* NULL: as it is */
-	int proc;				   /* the caller's procfs */
-	int terminal;				   /* becomes 0, 1 and 2; -1 */
-	int stdio[3];				   /* else these do; none is -1 */
-	int preserve_fds; /* descriptors 3 .. 2+N stay open across execve(2) */
-	const char *home; /* for an environment without HOME; NULL */
-	bool walled;	  /* the wall has been entered */
-	bool filtered;	  /* the filter is loaded */
-	char *program;	  /* found by process_become(): path to be executed */
+	const struct seccomp_filter *ceiling; /* loaded as well, with hardening */
+	const struct hardening *hardening;    /* NULL: as the config says */
+	const struct listener *listener;      /* where the filter's is offered */
+	const struct oci_linux *linux_;	      /* personality, memory policy; NULL: none */
+	int proc;			      /* the caller's procfs */
+	int terminal;			      /* becomes 0, 1 and 2; -1 */
+	int stdio[3];			      /* else these do; none is -1 */
+	int preserve_fds;		      /* descriptors 3 .. 2+N stay open across execve(2) */
+	const char *home;		      /* for an environment without HOME; NULL */
+	bool walled;			      /* the wall has been entered */
+	bool filtered;			      /* the filter is loaded */
+	char *program;			      /* found by process_become(): path to be executed */
 };
 
 /*
@@ -72,6 +72,14 @@ int scheduling_apply(const struct oci_process *process, struct err *err);
 int lsm_check(const struct oci_process *process, int proc, struct err *err);
 int lsm_apply(const struct oci_process *process, int proc, struct err *err);
 char *program_find(const struct oci_process *process, struct err *err);
+
+/*
+ * process.execCPUAffinity. affinity_check() - whether its lists can be read. affinity_begin() -
+ * before the process is in its cgroup; affinity_finish() - once it is. 0, or -1 with err set.
+ */
+int affinity_check(const struct oci_process *process, struct err *err);
+int affinity_begin(const struct oci_process *process, struct err *err);
+int affinity_finish(const struct oci_process *process, struct err *err);
 
 /*
  * terminal_open() - a terminal of the root's devpts, whose master goes to the console socket.

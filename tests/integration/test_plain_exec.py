@@ -52,6 +52,37 @@ class Exec(WithConsole):
         super().setUp()
         self.bundle("sleep", "1000")
 
+    def test_cpu_affinity(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU only")
+        first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+
+        def allowed(**affinity):
+            self.config["process"]["execCPUAffinity"] = affinity
+            self.write_config()
+            name = self.running()
+            out = self.ok("exec", name, "grep", "Cpus_allowed_list", "/proc/self/status").stdout
+            init = self.ok("exec", name, "grep", "Cpus_allowed_list", "/proc/1/status").stdout
+            self.assertNotEqual(init.split()[1], b"%d" % last)  # of exec alone
+            return out.split()[1].decode()
+        self.assertEqual(allowed(initial=str(first), final=str(last)), str(last))
+        self.assertEqual(allowed(final="%d-%d" % (first, first)), str(first))
+        # Which a v1 cpuset may widen again as the process enters.
+        self.assertIn(str(first), allowed(initial=str(first)))
+
+    def test_wrong_cpu_affinity(self):
+        name = self.running()
+        process = dict(self.config["process"], args=["true"])
+        path = os.path.join(self.work, "process.json")
+        for affinity, words in (({"final": "0-"}, ("final", "0-")), ({"initial": "x"}, ("initial", "x")),
+                                ({"initial": "3-1"}, ("initial", "3-1")), ({"final": "8191"}, ("final", "8191", "CPUs"))):
+            with open(path, "w") as f:
+                json.dump(dict(process, execCPUAffinity=affinity), f)
+            self.refused("exec", "--process", path, name, says=words)
+        self.config["process"]["execCPUAffinity"] = {"initial": "0,"}
+        self.write_config()
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("execCPUAffinity", "0,"))
+
     def running(self, **options):
         name = self.create(**options)
         self.ok("start", name)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What config.json says of the process at level plain: user, capabilities, limits, environment, program."""
 import ctypes
+import fcntl
 import os
 import signal
 import stat
+import subprocess
 
-from harness import Case, at_levels
+from harness import Case, at_levels, host
 
 
 def process(**values):
@@ -213,6 +215,50 @@ class Process(Case):
         fields = out[out.rindex(")") + 2:].split()
         self.assertEqual((fields[16], fields[38]), ("5", "3"))  # nice, policy: SCHED_BATCH
 
+    def test_memory_policy(self):
+        def policy(**values):
+            return lambda c: c["linux"].__setitem__("memoryPolicy", values)
+        if not os.path.isdir("/sys/devices/system/node/node0"):
+            self.skipTest("a kernel without NUMA")
+        for values, seen in (({"mode": "MPOL_BIND", "nodes": "0"}, "bind:0"),
+                             ({"mode": "MPOL_INTERLEAVE", "nodes": "0-0", "flags": ["MPOL_F_STATIC_NODES"]},
+                              "interleave=static:0"),
+                             ({"mode": "MPOL_LOCAL"}, "local"), ({"mode": "MPOL_DEFAULT"}, "default")):
+            self.assertIn(" %s " % seen, self.output("cat", "/proc/self/numa_maps", change=policy(**values)))
+        for values, words in (({"mode": "MPOL_BIND", "nodes": "0-"}, ("nodes", "0-")), ({"mode": "MPOL_BIND"}, "MPOL_BIND"),
+                              ({"mode": "MPOL_DEFAULT", "nodes": "0"}, "MPOL_DEFAULT")):
+            self.bundle("true", change=policy(**values))
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
+
+    def test_memory_policy_holds_for_exec(self):
+        if not os.path.isdir("/sys/devices/system/node/node0"):
+            self.skipTest("a kernel without NUMA")
+        self.bundle("sleep", "1000", change=lambda c: c["linux"].__setitem__(
+            "memoryPolicy", {"mode": "MPOL_BIND", "nodes": "0"}))
+        name = self.create()
+        self.ok("start", name)
+        self.assertIn(b" bind:0 ", self.ok("exec", name, "cat", "/proc/self/numa_maps").stdout)
+        self.ok("delete", "--force", name)
+
+    def test_socket_activation(self):
+        opened = os.open("/dev/null", os.O_RDONLY)
+        given = fcntl.fcntl(opened, fcntl.F_DUPFD, 50)
+        os.close(opened)
+        self.addCleanup(os.close, given)
+
+        def run(pid):
+            # The shell becomes moat, so that LISTEN_PID is moat's own.
+            script = "exec 3<&%d %d<&-; export LISTEN_FDS=1 LISTEN_FDNAMES=web LISTEN_PID=%s; exec \"$@\"" % (
+                given, given, pid)
+            command = self.command("run", "--bundle", self.bundle_path, self.new_id())
+            done = subprocess.run(["bash", "-c", script, "sh", *command], pass_fds=[given], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=60 * host.TIME_SCALE)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            return done.stdout.decode().split()
+        self.bundle("sh", "-c", "echo $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES; ls /proc/$$/fd | sort -n")
+        self.assertEqual(run("$$"), ["1", "1", "web", "0", "1", "2", "3"])
+        self.assertEqual(run("1"), ["0", "1", "2"])
+
     def test_personality(self):
         self.assertEqual(self.output("uname", "-m", change=lambda c: c["linux"].__setitem__(
             "personality", {"domain": "LINUX32"})), "i686\n")
@@ -227,7 +273,6 @@ class Process(Case):
 
     def test_unsupported_is_refused(self):
         for section, key, value, *words in (("linux", "intelRdt", {"closID": "x"}),
-                                    ("linux", "memoryPolicy", {"mode": "MPOL_BIND", "nodes": "0"}),
                                     ("linux", "netDevices", {"eth0": {}}),
                                     ("process", "selinuxLabel", "a:b:c:d"),
                                     ("process", "apparmorProfile", "no-such-profile", "AppArmor")):

@@ -57,6 +57,29 @@ static void test_numbers(void **state)
 	assert_int_equal(str_to_i64("--1", &i), -1);
 }
 
+static void test_sets(void **state)
+{
+	static const char *const bad[] = {
+		"",	",",	 "0,", ",0", "1-",  "-1",    "2-1",
+		"1--2", "0-1-2", "x",  "0 ", "0\n", "0,0x1", "00000000000000000000000001"
+	};
+	unsigned long bits[2];
+
+	(void)state;
+	assert_int_equal(str_to_set("0-3,7,2", bits, 128), 5);
+	assert_int_equal(bits[0], 0x8f);
+	assert_int_equal(bits[1], 0);
+	assert_int_equal(str_to_set("63-64,127", bits, 128), 3);
+	assert_int_equal(bits[0], 1ul << 63);
+	assert_int_equal(bits[1], 1ul << 63 | 1);
+	assert_int_equal(str_to_set("128", bits, 128), -1);
+	assert_int_equal(errno, ERANGE);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(str_to_set(bad[i], bits, 128), -1);
+		assert_int_equal(errno, EINVAL);
+	}
+}
+
 static void test_signals(void **state)
 {
 	struct err err;
@@ -252,6 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_err),
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_sets),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_escape),
 		cmocka_unit_test(test_clean_paths),
