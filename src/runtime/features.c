@@ -13,10 +13,9 @@
 #include <string.h>
 #include <sys/capability.h>
 
-/* In the order in which they run; at level vm the last ones only. */
+/* In the order in which they run. */
 static const char *const hooks[] = { "prestart",       "createRuntime", "createContainer",
 				     "startContainer", "poststart",	"poststop" };
-#define HOOKS_NOT_AT_VM 3
 
 static size_t count(const char *const *names)
 {
@@ -137,8 +136,8 @@ char *features_json(const struct runtime *runtime)
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",
 		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
-		.hooks = (char **)hooks + (vm ? HOOKS_NOT_AT_VM : 0),
-		.n_hooks = ARRAY_LEN(hooks) - (vm ? HOOKS_NOT_AT_VM : 0),
+		.hooks = (char **)hooks,
+		.n_hooks = ARRAY_LEN(hooks),
 		.mount_options = (char **)options,
 		.n_mount_options = count(options),
 		.linux_ = &linux_,

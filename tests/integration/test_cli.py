@@ -220,7 +220,7 @@ class Features(Case):
 
     def test_hooks(self):
         hooks = json.loads(self.ok("features").stdout)["hooks"]
-        self.assertEqual(len(hooks), 3 if self.level == "vm" else 6)
+        self.assertEqual(len(hooks), 6)
         seen = os.path.join(self.work, "seen")
         open(seen, "w").close()
         os.chmod(seen, 0o666)  # createContainer has the ids of the container
