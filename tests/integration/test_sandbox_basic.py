@@ -4,9 +4,12 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import subprocess
+import tempfile
 
-from harness import TOP, Case, at_levels
+import bundles
+from harness import IN_LAB, TOP, Case, at_levels
 
 REGISTRY = "/run/moat-ids"
 
@@ -158,6 +161,21 @@ class Given(Case):
                               {"destination": "/shared", "type": "bind", "source": shared, "options": ["rbind"]}))
         self.assertEqual(out, "33 34\n")
         self.assertEqual(os.stat(os.path.join(shared, "new")).st_uid, 0)
+
+    def test_on_disk(self):
+        """A root file system of the machine's own disk, where the other tests' are on a tmpfs."""
+        if IN_LAB:
+            self.skipTest("the lab has no disk but this machine's files over virtio-fs, where owners cannot be mapped")
+        home = tempfile.mkdtemp(dir=bundles.CACHE)
+        self.addCleanup(shutil.rmtree, home)
+        self.bundle("sh", "-c", "touch /new; chown 5:6 /new; stat -c '%u %g' /new /bin/busybox")
+        rootfs = os.path.join(home, "rootfs")
+        shutil.copytree(self.rootfs, rootfs, symlinks=True)
+        self.config["root"]["path"] = rootfs
+        self.write_config()
+        done = self.run_container()
+        self.assertEqual((done.stdout, done.stderr), (b"5 6\n0 0\n", b""))
+        self.assertEqual(os.stat(os.path.join(rootfs, "new")).st_uid, 5)
 
     def test_overlay(self):
         """A root file system that is an overlay, as engines make them: two layers below; changed, removed and new files."""

@@ -109,6 +109,18 @@ class Probe(Probing):
         if not self.scopes_sockets():
             self.skipTest("this kernel's Landlock knows no scopes (since Linux 6.12)")
         self.assertEqual(reached, [])
+        name = self.new_id()
+        self.config["process"]["args"] = ["sleep", "1000"]
+        self.write_config()
+        self.create(name=name)
+        self.ok("start", name)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("\0" + name)
+            listener.listen()
+            done = self.ok("exec", name, "/probe", name, timeout=60)
+        self.assertIn(b"abstract-socket refused", done.stdout)
+        self.assertNotIn(b"reached", done.stdout)
+        self.ok("delete", "--force", name)
 
     def scopes_sockets(self):
         libc = ctypes.CDLL(None, use_errno=True)
