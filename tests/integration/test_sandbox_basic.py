@@ -49,6 +49,24 @@ class Given(Case):
             self.ok("delete", "--force", name)
         self.assertFalse(os.path.exists(REGISTRY))
 
+    def test_many_at_once(self):
+        """No two get the same range, also where commands run side by side and some are killed on the way."""
+        self.bundle("sleep", "1000")
+        names = [self.new_id() for _ in range(24)]
+        making = [self.start_moat("create", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) for name in names]
+        for process in making[::6]:
+            process.kill()
+        for process in making:
+            process.wait()
+        alive = [name for name, process in zip(names, making) if process.returncode == 0]
+        self.assertGreaterEqual(len(alive), 20)
+        owners = {os.stat("/proc/%d" % self.pid(name)).st_uid for name in alive}
+        self.assertEqual(len(owners), len(alive))
+        for name in names:
+            self.moat("delete", "--force", name)
+        self.assertFalse(os.path.exists(REGISTRY))
+
     def test_range_of_one_that_is_gone(self):
         self.bundle("true")
         os.mkdir(REGISTRY, 0o700)
