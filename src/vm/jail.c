@@ -53,9 +53,13 @@ static int empty_root(struct err *err)
 
 static int drop_bounding_set(uint64_t keep, struct err *err)
 {
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-		if (!(keep & (1ull << cap)) && prctl(PR_CAPBSET_DROP, cap) < 0)
-			return err_set(err, errno, "drop capability %d from the bounding set", cap);
+	for (int cap = 0; cap < 64; cap++) {
+		if ((keep & (1ull << cap)) || prctl(PR_CAPBSET_DROP, cap) == 0)
+			continue;
+		if (errno == EINVAL) /* beyond the last that this kernel knows */
+			break;
+		return err_set(err, errno, "drop capability %d from the bounding set", cap);
+	}
 	return 0;
 }
 
