@@ -62,11 +62,14 @@ struct fsd_config {
  *   epoll_wait epoll_ctl             the loop
  *   recvmsg                          queues from the vmm, trees from the monitor
  *   write                            interrupts (eventfd), answers to both, log lines
- *   openat close                     O_PATH by one component; "N" in a private /proc/self/fd for
- * data statx fstatfs readlinkat getdents64 lseek preadv pwritev2 copy_file_range truncate fallocate
- * fsync fdatasync syncfs mkdirat mknodat symlinkat linkat unlinkat renameat2 fchmodat fchownat
- * utimensat setxattr getxattr listxattr removexattr setfsuid setfsgid capset umask   as whom to
- * create mmap munmap brk                  the allocator: tables grow (mremap may fail with ENOSYS)
+ *   openat close                     O_PATH by one component; "N" in its own /proc/self/fd
+ *   statx fstatfs readlinkat getdents64 lseek
+ *   preadv pwritev2 copy_file_range truncate fallocate fsync fdatasync syncfs
+ *   mkdirat mknodat symlinkat linkat unlinkat renameat2
+ *   fchmodat fchownat utimensat
+ *   setxattr getxattr listxattr removexattr
+ *   setfsuid setfsgid capset umask   as whom to create
+ *   mmap munmap brk                  the allocator: tables grow (mremap may fail with ENOSYS)
  *   exit_group
  * Nothing it does opens a socket, starts a process or thread, or resolves an absolute path.
  */
