@@ -33,6 +33,9 @@ enum cgroup_layout cgroup_layout(void);
  */
 char *cgroup_resolve(const struct oci_linux *config, const char *id, struct err *err);
 
+/* cgroup_may_create() - whether the caller may make it, in every hierarchy. */
+bool cgroup_may_create(const char *path);
+
 /*
  * cgroup_create() - make the cgroup in every hierarchy and set its limits.
  * @resources: may be NULL.

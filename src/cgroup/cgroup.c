@@ -50,6 +50,26 @@ int cgroup_create(const char *path, const struct oci_linux_resources *resources,
 	return 0;
 }
 
+/* Whether the nearest directory that is there can be written to. */
+static bool may_create(const char *mount, const char *path)
+{
+	_cleanup_free_ char *directory = tree_directory(mount, path);
+
+	while (access(directory, F_OK) < 0 && strlen(directory) > strlen(mount))
+		*strrchr(directory, '/') = '\0';
+	return access(directory, W_OK) == 0;
+}
+
+bool cgroup_may_create(const char *path)
+{
+	const struct layout *layout = layout_get();
+
+	for (size_t i = 0; i < layout->n_v1; i++)
+		if (!may_create(layout->v1[i].mount, path))
+			return false;
+	return !layout->unified || may_create(layout->unified, path);
+}
+
 int cgroup_update(const char *path, const struct oci_linux_resources *resources, struct err *err)
 {
 	const struct layout *layout = layout_get();

@@ -96,13 +96,46 @@ static void fill_record(struct instance *instance, const char *bundle)
 	record->n_annotations = instance->config->n_annotations;
 }
 
+/* An ordinary user has cgroups only where somebody has delegated them. */
+static int go_without_cgroup(const struct oci_linux_resources *resources, const char *path,
+			     struct err *err)
+{
+	const struct oci_linux_resources none = { 0 }, *r = resources ? resources : &none;
+
+	if (r->memory || r->cpu || r->pids || r->block_io || r->n_hugepage_limits || r->network ||
+	    r->n_rdma || r->n_unified) {
+		err_set(err, EACCES, "make cgroup %s for the limits of linux.resources", path);
+		return err_hint(err, "an ordinary user needs a delegated cgroup: run moat with "
+				     "systemd-run --user --scope -p Delegate=yes, or leave the "
+				     "limits out");
+	}
+	log_debug("no cgroup: %s cannot be made by uid %u", path, geteuid());
+	return 0;
+}
+
 static int choose_cgroup(struct instance *instance, struct err *err)
 {
+	const struct oci_linux *linux_ = instance->config->linux_;
+	struct oci_linux_resources *resources = linux_ ? linux_->resources : NULL;
+	_cleanup_free_ char *path = NULL;
+
 	if (instance->runtime->no_cgroup || cgroup_layout() == CGROUP_NONE)
 		return 0;
-	instance->record->cgroup_path =
-		cgroup_resolve(instance->config->linux_, instance->container.id, err);
-	return instance->record->cgroup_path ? 0 : -1;
+	path = cgroup_resolve(instance->config->linux_, instance->container.id, err);
+	if (!path)
+		return -1;
+	if (geteuid() != 0) {
+		/*
+		 * No program of an ordinary user loads device rules, nor are they needed: no device
+		 * can be made in a user namespace, and the host's own have the host's permissions.
+		 */
+		if (resources)
+			resources->n_devices = 0;
+		if (!cgroup_may_create(path))
+			return go_without_cgroup(resources, path, err);
+	}
+	instance->record->cgroup_path = steal(path);
+	return 0;
 }
 
 /* What level sandbox wants of the config, as far as it can be had before anything is made. */

@@ -8,6 +8,7 @@
 #include "cgroup/stats.h"
 #include "sandbox/harden.h"
 #include "oci/settings.h"
+#include "sandbox/rootless.h"
 #include "sandbox/sandbox.h"
 
 #include <string.h>
@@ -104,8 +105,8 @@ int plain_update(struct container *container, const struct oci_linux_resources *
 
 int plain_processes(struct container *container, pid_t **pids, size_t *count, struct err *err)
 {
-	if (need_cgroup(container, "list the processes of", err) < 0)
-		return -1;
+	if (!container->cgroup_path)
+		return rootless_processes(container->pid, pids, count, err);
 	return cgroup_processes(container->cgroup_path, pids, count, err);
 }
 

@@ -7,6 +7,7 @@
 #include "sandbox/hooks.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
+#include "sandbox/rootless.h"
 #include "sandbox/setup.h"
 
 #include "base/file.h"
@@ -56,6 +57,11 @@ static int check_config(const struct setup *setup, struct err *err)
 		return err_set(err, 0, "config.json: process is missing");
 	if (refuse_unsupported(setup, err) < 0)
 		return -1;
+	if (rootless() && !namespaces_have(&setup->namespaces, CLONE_NEWUSER)) {
+		err_set(err, EPERM, "make a container as an ordinary user");
+		return err_hint(err, "config.json needs a user namespace: see moat spec "
+				     "--rootless");
+	}
 	if (!(setup->namespaces.create & CLONE_NEWNS))
 		return err_set(err, 0,
 			       "config.json: linux.namespaces needs a new mount namespace: "
@@ -97,7 +103,8 @@ static int prepare(struct setup *setup, struct err *err)
 		return -1;
 	if (setup->namespaces.create & CLONE_NEWUSER)
 		setup->foreign = setup->namespaces.join;
-	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
+	/* An ordinary user can clone no mount outside of the namespaces that it makes. */
+	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER) && !rootless();
 	capabilities_read(setup->process->capabilities, &setup->capabilities);
 	if (setup->linux_->seccomp &&
 	    seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
@@ -110,7 +117,7 @@ static int prepare(struct setup *setup, struct err *err)
 		return -1;
 	if (foreign)
 		setup->rootfs = rootfs_open(setup, err);
-	if ((foreign && setup->rootfs < 0) || mounts_open_sources(setup, err) < 0)
+	if ((foreign && setup->rootfs < 0) || mounts_open_sources(setup, foreign, err) < 0)
 		return -1;
 	if (foreign && setup->params->hardening && setup_map_files(setup, err) < 0)
 		return -1;

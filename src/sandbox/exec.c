@@ -9,6 +9,7 @@
 #include "sandbox/namespaces.h"
 #include "sandbox/process.h"
 #include "sandbox/protocol.h"
+#include "sandbox/rootless.h"
 #include "sandbox/sandbox.h"
 
 #include "base/fd.h"
@@ -32,6 +33,7 @@ struct exec {
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp, ceiling;
 	struct listener listener;
+	uint64_t joined; /* CLONE_NEW* that the child is in from its beginning, but for the pid's */
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
 	int proc;
 	int init; /* pidfd */
@@ -41,7 +43,7 @@ struct exec {
 
 static int join(const struct exec *exec, struct err *err)
 {
-	int others = (int)(exec->namespaces & ~(uint64_t)CLONE_NEWPID);
+	int others = (int)(exec->namespaces & ~(CLONE_NEWPID | exec->joined));
 
 	if (affinity_begin(&exec->process, err) < 0 ||
 	    (exec->params->cgroup_path && cgroup_enter(exec->params->cgroup_path, 0, err) < 0) ||
@@ -133,9 +135,11 @@ static _Noreturn void child_main(struct exec *exec)
 	_exit(EXIT_FAILURE);
 }
 
-static pid_t clone_child(const struct exec *exec)
+/* @extra: further flags. */
+static pid_t clone_child(const struct exec *exec, uint64_t extra)
 {
-	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
+	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND | extra,
+				   .exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD };
 	_cleanup_fd_ int cgroup = -1;
 
 	/* With an affinity for the time before, it enters the cgroup by itself. */
@@ -149,6 +153,55 @@ static pid_t clone_child(const struct exec *exec)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
+/*
+ * An ordinary user may join the pid namespace only from inside of the user namespace, which there
+ * is no way back from: a process of its own goes there and clones the child as one of ours.
+ */
+static _Noreturn void broker_main(struct exec *exec, int channel)
+{
+	int first = (int)(exec->namespaces & (CLONE_NEWUSER | CLONE_NEWPID));
+	pid_t pid = -1;
+
+	if (setns(exec->init, first) == 0) {
+		exec->joined = (uint64_t)first;
+		pid = clone_child(exec, CLONE_PARENT);
+	}
+	if (pid == 0) {
+		close(channel);
+		child_main(exec);
+	}
+	pid = pid < 0 ? -errno : pid;
+	_exit(fd_write_full(channel, &pid, sizeof(pid)) < 0);
+}
+
+static pid_t spawn_by_broker(struct exec *exec, int child_end, struct err *err)
+{
+	int channel[2];
+	pid_t broker, pid;
+	ssize_t n;
+
+	if (fd_socketpair(SOCK_STREAM, channel) < 0)
+		return err_set(err, errno, "make a socket pair");
+	broker = fork();
+	if (broker == 0) {
+		close(channel[0]);
+		fd_replace(&exec->sync, child_end);
+		broker_main(exec, channel[1]);
+	}
+	close(channel[1]);
+	n = broker < 0 ? -1 : fd_read_full(channel[0], &pid, sizeof(pid));
+	close(channel[0]);
+	if (broker < 0)
+		return err_set(err, errno, "make a process");
+	proc_wait(broker);
+	if (n != sizeof(pid))
+		return err_set(err, 0, "join container %s: the process that did so was killed",
+			       exec->params->id);
+	if (pid < 0)
+		return err_set(err, -pid, "make a process in container %s", exec->params->id);
+	return pid;
+}
+
 /* Makes the child, in the container's pid namespace; exec->sync is the parent's end afterwards. */
 static pid_t spawn(struct exec *exec, struct err *err)
 {
@@ -159,12 +212,17 @@ static pid_t spawn(struct exec *exec, struct err *err)
 	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
 		return err_set(err, errno, "make a socket pair");
 	exec->sync = pair[0];
+	if (exec->namespaces & CLONE_NEWUSER && rootless()) {
+		pid = spawn_by_broker(exec, pair[1], err);
+		close(pair[1]);
+		return pid;
+	}
 	if (pid_namespace && setns(exec->init, CLONE_NEWPID) < 0) {
 		close(pair[1]);
 		return err_set(err, errno, "join the pid namespace of container %s",
 			       exec->params->id);
 	}
-	pid = clone_child(exec);
+	pid = clone_child(exec, 0);
 	if (pid == 0) {
 		fd_replace(&exec->sync, pair[1]);
 		child_main(exec);

@@ -143,10 +143,8 @@ static int open_early(const struct setup *setup, const struct oci_mount *mount,
  * Root in a user namespace may not reach the sources (a 0700 directory on the way), nor clone
  * without the mounts below, nor map ids: the parent does it for it.
  */
-int mounts_open_sources(struct setup *setup, struct err *err)
+int mounts_open_sources(struct setup *setup, bool foreign, struct err *err)
 {
-	bool foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER);
-
 	for (size_t i = 0; i < setup->config->n_mounts; i++) {
 		struct mount_options *o = &setup->mounts[i];
 		const struct oci_mount *mount = &setup->config->mounts[i];

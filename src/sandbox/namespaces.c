@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Namespaces: which are made, which are joined, and what is written into new ones. */
 #include "sandbox/namespaces.h"
+#include "sandbox/rootless.h"
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -147,6 +148,8 @@ static int write_map(int proc, pid_t pid, const char *file, const struct oci_id_
 
 int namespaces_map_ids(const struct oci_linux *config, int proc, pid_t pid, struct err *err)
 {
+	if (config->n_uid_mappings && config->n_gid_mappings && rootless())
+		return rootless_map_ids(config, proc, pid, err);
 	if (write_map(proc, pid, "uid_map", config->uid_mappings, config->n_uid_mappings, err) < 0)
 		return -1;
 	return write_map(proc, pid, "gid_map", config->gid_mappings, config->n_gid_mappings, err);

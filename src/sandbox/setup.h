@@ -73,7 +73,9 @@ int setup_map_files(struct setup *setup, struct err *err);
 
 /* mounts.c */
 int mounts_read(struct setup *setup, struct err *err);
-int mounts_open_sources(struct setup *setup, struct err *err);
+/* mounts_open_sources() - what init cannot open by itself. @foreign: all sources of binds are so.
+ */
+int mounts_open_sources(struct setup *setup, bool foreign, struct err *err);
 int mounts_make(struct setup *setup, struct err *err);
 int mounts_seal(struct setup *setup, struct err *err);
 void mounts_free(struct setup *setup);

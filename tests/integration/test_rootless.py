@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Containers of an ordinary user at level plain: one id of its own, and ids that /etc/subuid grants."""
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import unittest
+
+import bundles
+from harness import Case, at_levels
+
+USER = pwd.getpwnam("games")  # of every Debian; uid and gid differ
+FIRST = 300000  # of the ids granted
+
+
+@at_levels("plain")
+class Rootless(Case):
+    def setUp(self):
+        super().setUp()
+        self.home = os.path.join(self.work, "run")
+        os.mkdir(self.home)
+        os.chown(self.home, USER.pw_uid, USER.pw_gid)
+        self.root = os.path.join(self.home, "moat")
+
+    def command(self, *args, level=None):
+        command = super().command(*args, level=level)
+        at = command.index("--root")
+        del command[at:at + 2]
+        return ["setpriv", "--reuid", str(USER.pw_uid), "--regid", str(USER.pw_gid), "--clear-groups", "--inh-caps=-all",
+                "env", "XDG_RUNTIME_DIR=" + self.home, *command]
+
+    def own_bundle(self, *args, uids=(), change=None):
+        """The harness's bundle for the user; uids: further entries of both maps."""
+        def adapt(config):
+            config["linux"]["namespaces"].append({"type": "user"})
+            for kind, own in (("uidMappings", USER.pw_uid), ("gidMappings", USER.pw_gid)):
+                config["linux"][kind] = [{"containerID": 0, "hostID": own, "size": 1}, *uids]
+            if change:
+                change(config)
+        self.bundle(*args, change=adapt)
+        for directory, names, files in os.walk(self.bundle_path):
+            for name in (".", *names, *files):
+                os.lchown(os.path.join(directory, name), USER.pw_uid, USER.pw_gid)
+
+    def out(self, *args, **options):
+        self.own_bundle(*args, **options)
+        done = self.run_container()
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
+        return done.stdout.decode()
+
+    def test_spec_runs(self):
+        bundle = os.path.join(self.home, "bundle")
+        os.makedirs(os.path.join(bundle, "rootfs"))
+        os.rmdir(os.path.join(bundle, "rootfs"))
+        bundles.busybox_rootfs(os.path.join(bundle, "rootfs"))
+        os.chown(bundle, USER.pw_uid, USER.pw_gid)
+        self.ok("spec", "--rootless", "--bundle", bundle)
+        with open(os.path.join(bundle, "config.json")) as f:
+            config = json.load(f)
+        config["process"].update(terminal=False, args=["sh", "-c", "id -u; cat /proc/self/uid_map /proc/self/gid_map "
+                                                       "/proc/self/setgroups; ls -d /proc/1 /sys/kernel /dev/null"])
+        bundles.write(bundle, config)
+        done = self.moat("run", "--bundle", bundle, self.new_id())
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(done.stdout.decode().split(), ["0", "0", str(USER.pw_uid), "1", "0", str(USER.pw_gid), "1", "deny",
+                                                        "/dev/null", "/proc/1", "/sys/kernel"])
+
+    def test_what_is_made_is_the_users(self):
+        self.assertEqual(self.out("sh", "-c", "echo x > /made; stat -c %u:%g /made; hostname; echo y > /dev/null; "
+                                  "ls /sys/class/net"), "0:0\nmoat-test\nlo\n")
+        made = os.stat(os.path.join(self.rootfs, "made"))
+        self.assertEqual((made.st_uid, made.st_gid), (USER.pw_uid, USER.pw_gid))
+
+    def test_exit_status(self):
+        self.own_bundle("sh", "-c", "exit 7")
+        self.assertEqual(self.run_container().returncode, 7)
+
+    def test_life(self):
+        self.own_bundle("sh", "-c", "sleep 1000 & exec sleep 999")
+        name = self.create()
+        self.assertEqual(self.state(name)["status"], "created")
+        self.assertEqual(os.stat(os.path.join(self.home, "moat", name)).st_uid, USER.pw_uid)
+        self.ok("start", name)
+        pid = self.pid(name)
+        with open("/proc/%d/status" % pid) as f:
+            self.assertIn("Uid:\t%d\t" % USER.pw_uid, f.read())
+        done = self.ok("exec", name, "sh", "-c", "id -u; for ns in user mnt; do readlink /proc/self/ns/$ns "
+                       "&& readlink /proc/1/ns/$ns; done; hostname").stdout.decode().split()
+        self.assertEqual((done[0], done[5]), ("0", "moat-test"))
+        self.assertEqual((done[1], done[3]), (done[2], done[4]))
+        self.assertEqual(done[1], os.readlink("/proc/%d/ns/user" % pid))
+        self.assertEqual(self.moat("exec", name, "sh", "-c", "exit 9").returncode, 9)
+        self.refused("exec", name, "no-such-program", says="no-such-program", status=127)
+        pids = json.loads(self.ok("ps", "--format", "json", name).stdout)
+        self.assertEqual(len(pids), 2)
+        self.assertIn(pid, pids)
+        self.refused("pause", name, says="cgroup")
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+        self.assertEqual(os.listdir(os.path.join(self.home, "moat")), [])
+
+    def test_delete_by_force(self):
+        self.own_bundle("sleep", "1000")
+        name = self.create()
+        self.ok("delete", "--force", name)
+        name = self.create()
+        self.ok("start", name)
+        self.ok("exec", "--detach", name, "sleep", "1000")
+        self.ok("delete", "--force", name)
+
+    def test_detached(self):
+        self.own_bundle("sleep", "1000")
+        name = self.new_id()
+        self.ok("run", "--detach", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("delete", "--force", name)
+
+    def test_binds(self):
+        shared = os.path.join(self.work, "shared")
+        with open(shared, "w") as f:
+            f.write("shared")
+        self.assertEqual(self.out("cat", "/shared", change=lambda c: c["mounts"].append(
+            {"destination": "/shared", "type": "bind", "source": shared, "options": ["rbind", "ro"]})), "shared")
+
+    def test_limits_need_a_cgroup(self):
+        self.own_bundle("true", change=lambda c: c["linux"].__setitem__("resources", {"pids": {"limit": 10}}))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("cgroup", "limits", "delegated"))
+        self.own_bundle("true", change=lambda c: c["linux"].__setitem__(
+            "resources", {"devices": [{"allow": False, "access": "rwm"}]}))
+        self.assertEqual(self.run_container().returncode, 0)
+
+    def test_needs_a_user_namespace(self):
+        self.bundle("true")
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("user namespace", "--rootless"))
+
+    def grant(self, first, count):
+        """Gives the user ids in /etc/subuid and /etc/subgid, for this test."""
+        if not shutil.which("newuidmap"):
+            raise unittest.SkipTest("no newuidmap: install uidmap")
+        for name in ("subuid", "subgid"):
+            path = os.path.join(self.work, name)
+            with open(path, "w") as f:
+                f.write("%s:%d:%d\n" % (USER.pw_name, first, count))
+            subprocess.run(["mount", "--bind", path, "/etc/" + name], check=True)
+            self.addCleanup(self._unmount, "/etc/" + name)
+
+    def test_ids_granted(self):
+        self.grant(FIRST, 2000)
+        more = [{"containerID": 1, "hostID": FIRST, "size": 2000}]
+        out = self.out("sh", "-c", "id -u; id -g; id -G; echo > /tmp/made; cat /proc/self/setgroups", uids=more,
+                       change=lambda c: c["process"].update(user={"uid": 1000, "gid": 1001, "additionalGids": [5]}))
+        self.assertEqual(out.split(), ["1000", "1001", "1001", "5", "allow"])
+        made = os.stat(os.path.join(self.rootfs, "tmp/made"))
+        self.assertEqual((made.st_uid, made.st_gid), (FIRST + 999, FIRST + 1000))
+
+    def test_life_with_ids_granted(self):
+        self.grant(FIRST, 2000)
+        self.own_bundle("sleep", "1000", uids=[{"containerID": 1, "hostID": FIRST, "size": 2000}],
+                        change=lambda c: c["process"].update(user={"uid": 1000, "gid": 1000}))
+        name = self.create()
+        self.ok("start", name)
+        with open("/proc/%d/status" % self.pid(name)) as f:
+            self.assertIn("Uid:\t%d\t" % (FIRST + 999), f.read())
+        self.assertEqual(self.ok("exec", "--user", "7:8", name, "sh", "-c", "id -u; id -g").stdout, b"7\n8\n")
+        self.assertEqual(json.loads(self.ok("ps", "--format", "json", name).stdout), [self.pid(name)])
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
+    def test_ids_not_granted(self):
+        self.grant(FIRST, 10)
+        self.own_bundle("true", uids=[{"containerID": 1, "hostID": FIRST, "size": 11}])
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("newuidmap", "/etc/subuid"))
+        self.own_bundle("true", uids=[{"containerID": 1, "hostID": 1, "size": 1}])
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="newuidmap")
