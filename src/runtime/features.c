@@ -131,7 +131,7 @@ char *features_json(const struct runtime *runtime)
 		.intel_rdt = &rdt,
 		.memory_policy = &memory,
 		.mount_extensions = &extensions,
-		.net_devices = &no,
+		.net_devices = &yes,
 	};
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",

@@ -36,8 +36,6 @@ static int refuse_unsupported(const struct setup *setup, struct err *err)
 
 	if (linux_->intel_rdt)
 		what = "linux.intelRdt";
-	else if (linux_->n_net_devices)
-		what = "linux.netDevices";
 	else if (linux_->mount_label && *linux_->mount_label)
 		what = "linux.mountLabel";
 	else if (!setup->params->describe && hooks &&
@@ -69,6 +67,10 @@ static int check_config(const struct setup *setup, struct err *err)
 	if ((config->hostname || config->domainname) &&
 	    !namespaces_have(&setup->namespaces, CLONE_NEWUTS))
 		return err_set(err, 0, "config.json: hostname and domainname need a uts namespace");
+	if (setup->linux_->n_net_devices && !namespaces_have(&setup->namespaces, CLONE_NEWNET))
+		return err_set(err, 0,
+			       "config.json: linux.netDevices needs a network namespace of the "
+			       "container's own");
 	if (setup->linux_->n_time_offsets && !(setup->namespaces.create & CLONE_NEWTIME))
 		return err_set(err, 0, "config.json: linux.timeOffsets needs a new time namespace");
 	if (setup->process->terminal && setup->params->console_socket < 0)
@@ -240,6 +242,21 @@ static pid_t spawn(struct setup *setup, struct err *err)
 	return pid;
 }
 
+static int move_net_devices(struct setup *setup, pid_t pid, struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("%d/ns/net", (int)pid);
+	int joined = namespaces_joined(&setup->namespaces, CLONE_NEWNET);
+	_cleanup_fd_ int own = -1;
+
+	if (!setup->linux_->n_net_devices)
+		return 0;
+	if (joined < 0)
+		own = openat(setup->proc, path, O_RDONLY | O_CLOEXEC);
+	if (joined < 0 && own < 0)
+		return err_set(err, errno, "open the container's network namespace");
+	return net_devices_move(&setup->net_devices, setup->linux_, joined < 0 ? own : joined, err);
+}
+
 static int let_go(struct setup *setup, pid_t pid, struct err *err)
 {
 	bool maps = setup->namespaces.create & CLONE_NEWUSER;
@@ -253,6 +270,8 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 			return -1;
 		rlimits_raise(setup->process, pid);
 	}
+	if (move_net_devices(setup, pid, err) < 0)
+		return -1;
 	if (setup->params->pid_fd > 0) {
 		uint64_t ticks = 0;
 
@@ -263,7 +282,7 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 		if (n < 0 || fd_write_full(setup->params->pid_fd, text, (size_t)n) < 0)
 			return err_set(err, errno, "record the pid of init");
 	}
-	if (maps || setup->params->pid_fd > 0)
+	if (setup_waits(setup))
 		if (send(setup->sync, "g", 1, MSG_NOSIGNAL) != 1)
 			return 0; /* init is gone: hear_from() knows better why */
 	return 0;
@@ -353,6 +372,7 @@ int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *
 		r = child < 0 || let_go(&setup, child, err) < 0 ? -1
 								: hear_from(&setup, child, err);
 	}
+	net_devices_release(&setup.net_devices, r < 0);
 	if (r < 0 && child > 0) {
 		kill(child, SIGKILL);
 		proc_wait(child);

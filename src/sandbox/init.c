@@ -37,12 +37,18 @@ static int enter_namespaces(struct setup *setup, struct err *err)
 	return 0;
 }
 
-/* The parent has written the id maps, or recorded our pid. */
+bool setup_waits(const struct setup *setup)
+{
+	return (setup->namespaces.create & CLONE_NEWUSER) || setup->params->pid_fd > 0 ||
+	       setup->linux_->n_net_devices;
+}
+
+/* The parent has written the id maps, moved network devices to us, or recorded our pid. */
 static int wait_release(struct setup *setup, struct err *err)
 {
 	char byte;
 
-	if (!(setup->namespaces.create & CLONE_NEWUSER) && setup->params->pid_fd <= 0)
+	if (!setup_waits(setup))
 		return 0;
 	if (fd_read_full(setup->sync, &byte, 1) != 1)
 		_exit(EXIT_FAILURE); /* the parent is gone: nobody wants us */

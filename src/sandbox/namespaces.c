@@ -125,6 +125,14 @@ bool namespaces_have(const struct namespaces *namespaces, uint64_t kind)
 	return (namespaces->create | namespaces->join) & kind;
 }
 
+int namespaces_joined(const struct namespaces *namespaces, uint64_t kind)
+{
+	for (size_t i = 0; i < NAMESPACE_KINDS; i++)
+		if (kinds[i].flag == kind && (namespaces->join & kind))
+			return namespaces->fds[i];
+	return -1;
+}
+
 static int write_map(int proc, pid_t pid, const char *file, const struct oci_id_mapping *maps,
 		     size_t count, struct err *err)
 {

@@ -32,6 +32,9 @@ int namespaces_join(const struct namespaces *namespaces, uint64_t mask, struct e
  */
 bool namespaces_need_broker(const struct namespaces *namespaces);
 
+/* namespaces_joined() - descriptor of the one of a kind (CLONE_NEW*) that is joined; -1. */
+int namespaces_joined(const struct namespaces *namespaces, uint64_t kind);
+
 /* namespaces_have() - whether the container is in a namespace of the kind that is not the caller's.
  */
 bool namespaces_have(const struct namespaces *namespaces, uint64_t kind);

@@ -9,6 +9,7 @@
 #include "sandbox/listener.h"
 #include "sandbox/mount_options.h"
 #include "sandbox/namespaces.h"
+#include "sandbox/net_devices.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/seccomp.h"
 
@@ -26,6 +27,7 @@ struct setup {
 	struct seccomp_filter seccomp;
 	struct seccomp_filter ceiling; /* of level sandbox */
 	struct listener listener;
+	struct net_devices net_devices;
 	struct mount_options *mounts; /* one for each of config->mounts */
 	/*
 	 * The caller's procfs, checked to be one. Init writes its own attributes and sysctls
@@ -55,6 +57,9 @@ int setup_hosts(struct setup *setup, struct err *err);
 
 /* setup_foreign() - foreign.c: do what init cannot do in the namespaces that were joined. */
 int setup_foreign(struct setup *setup, struct err *err);
+
+/* setup_waits() - whether init waits until its parent has done what only the parent can. */
+bool setup_waits(const struct setup *setup);
 
 /* init_main() - all that runs between clone3(2) and execve(2). Never returns. */
 _Noreturn void init_main(struct setup *setup);

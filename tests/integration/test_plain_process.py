@@ -273,7 +273,6 @@ class Process(Case):
 
     def test_unsupported_is_refused(self):
         for section, key, value, *words in (("linux", "intelRdt", {"closID": "x"}),
-                                    ("linux", "netDevices", {"eth0": {}}),
                                     ("process", "selinuxLabel", "a:b:c:d"),
                                     ("process", "apparmorProfile", "no-such-profile", "AppArmor")):
             self.bundle("true", change=lambda c: c[section].__setitem__(key, value))
