@@ -255,7 +255,7 @@ class Process(Case):
                                   capture_output=True, timeout=60 * host.TIME_SCALE)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             return done.stdout.decode().split()
-        self.bundle("sh", "-c", "echo $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES; ls /proc/$$/fd")
+        self.bundle("sh", "-c", "echo $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES; ls /proc/$$/fd; true")
         self.assertEqual(run("$$"), ["1", "1", "web", "0", "1", "2", "3"])
         self.assertEqual(run("1"), ["0", "1", "2"])
 
