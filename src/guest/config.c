@@ -244,21 +244,35 @@ void guest_resources_release(struct guest_resources *resources)
 	free(steal(resources->unified));
 }
 
+/* What would have to reach from the host into the guest, or the other way round, and cannot. */
+static int refuse_linux(const struct oci_linux *config, struct err *err)
+{
+	if (config->seccomp && config->seccomp->listener_path)
+		return err_set(err, 0,
+			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "
+				     "serve system calls of a microVM");
+	if (config->n_net_devices)
+		return err_set(err, 0,
+			       WHERE "linux.netDevices: an interface of the host cannot be moved "
+				     "into a microVM");
+	if (config->memory_policy)
+		return err_set(err, 0,
+			       WHERE "linux.memoryPolicy: a microVM has one memory node; use "
+				     "linux.resources.cpu.mems for the machine as a whole");
+	if (config->intel_rdt)
+		return err_set(err, 0, WHERE "linux.intelRdt: not supported for a microVM");
+	return 0;
+}
+
 static int rewrite_linux(struct guest_config *out, struct err *err)
 {
 	if (!out->parsed->linux_)
 		return 0;
 	out->linux_ = *out->parsed->linux_;
 	out->config.linux_ = &out->linux_;
-	if (out->linux_.seccomp && out->linux_.seccomp->listener_path)
-		return err_set(err, 0,
-			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "
-				     "serve system calls of a microVM");
+	if (refuse_linux(&out->linux_, err) < 0)
+		return -1;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
-	out->linux_.intel_rdt = NULL;
-	out->linux_.memory_policy = NULL;
-	out->linux_.net_devices = NULL;
-	out->linux_.n_net_devices = 0;
 	out->linux_.mount_label = NULL;
 	rewrite_sysctl(out);
 	if (out->linux_.resources) {

@@ -129,9 +129,9 @@ char *features_json(const struct runtime *runtime)
 		.apparmor = vm ? &no : &yes,
 		.selinux = &no,
 		.intel_rdt = &rdt,
-		.memory_policy = &memory,
+		.memory_policy = vm ? NULL : &memory,
 		.mount_extensions = &extensions,
-		.net_devices = &yes,
+		.net_devices = vm ? &no : &yes,
 	};
 	struct oci_features features = {
 		.oci_version_min = (char *)"1.0.0",

@@ -97,7 +97,6 @@ static void test_linux(void **state)
 			  "{\"type\":\"user\"},{\"type\":\"mount\"}],"
 			  "\"uidMappings\":[{\"containerID\":0,\"hostID\":100000,\"size\":65536}],"
 			  "\"sysctl\":{\"net.core.somaxconn\":\"9\",\"kernel.shmmax\":\"1\"},"
-			  "\"intelRdt\":{\"closID\":\"x\"},"
 			  "\"resources\":{\"memory\":{\"limit\":1048576},"
 			  "\"cpu\":{\"quota\":5000,\"cpus\":\"4-7\",\"mems\":\"1\"},"
 			  "\"blockIO\":{\"weight\":10},\"pids\":{\"limit\":7},"
@@ -109,7 +108,6 @@ static void test_linux(void **state)
 	assert_int_equal(config.config.hooks->n_start_container, 1);
 	assert_null(linux_->cgroups_path);
 	assert_null(linux_->mount_label);
-	assert_null(linux_->intel_rdt);
 	assert_int_equal(linux_->n_namespaces, 3);
 	assert_string_equal(linux_->namespaces[0].type, "pid");
 	assert_string_equal(linux_->namespaces[1].type, "user");
@@ -177,6 +175,12 @@ static void test_refusals(void **state)
 	expect_refusal(HEAD PROCESS ",\"linux\":{\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\","
 				    "\"listenerPath\":\"/s\"}}}",
 		       NULL, 0, "seccomp.listenerPath");
+	expect_refusal(HEAD PROCESS ",\"linux\":{\"netDevices\":{\"eth0\":{\"name\":\"a\"}}}}",
+		       NULL, 0, "linux.netDevices");
+	expect_refusal(HEAD PROCESS ",\"linux\":{\"memoryPolicy\":{\"mode\":\"MPOL_LOCAL\"}}}",
+		       NULL, 0, "linux.memoryPolicy");
+	expect_refusal(HEAD PROCESS ",\"linux\":{\"intelRdt\":{\"closID\":\"x\"}}}", NULL, 0,
+		       "linux.intelRdt");
 }
 
 #define TEST(name) cmocka_unit_test_teardown(test_##name, teardown)
