@@ -81,6 +81,9 @@ struct instance *instance_load(const struct runtime *runtime, const char *id, bo
 void instance_free(struct instance *instance);
 DEFINE_CLEANUP(struct instance, instance_free)
 
+/* instance_unlock() - let other commands change the container. */
+void instance_unlock(struct instance *instance);
+
 /* instance_config() - config.json as it was at create, read at the first call. 0, or -1. */
 int instance_config(struct instance *instance, struct err *err);
 

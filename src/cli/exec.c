@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROCESS_MAX (1u << 20) /* bytes of a process file */
 
@@ -183,6 +184,10 @@ static int open_console(struct foreground *foreground, const struct oci_process 
 		return err_set(err, 0,
 			       "a terminal of a process in the background has to go "
 			       "somewhere: give --console-socket");
+	if (!isatty(STDIN_FILENO))
+		return err_set(err, 0,
+			       "a terminal is asked for, but standard input is none: leave out "
+			       "--tty, or give --console-socket");
 	foreground->terminal = true;
 	return console_pair(&foreground->console, &exec->console_socket, err);
 }

@@ -77,8 +77,7 @@ static int run_command_line(const struct cli_command *command, const char *progr
 	argv += first;
 	if (argc < command->arguments_min || argc > command->arguments_max)
 		return err_set(err, 0, "%s: expected %s%s%s; see moat %s --help", command->name,
-			       *command->arguments ? "the arguments " : "no arguments",
-			       command->arguments,
+			       *command->arguments ? "" : "no arguments", command->arguments,
 			       argc < command->arguments_min ? "" : ", found more", command->name);
 	if (runtime_open(&runtime, &options, err) < 0)
 		return -1;

@@ -7,6 +7,7 @@
 #include "oci/config.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 static bool detach, keep, no_subreaper;
 
@@ -28,17 +29,42 @@ static int start_and_wait(struct foreground *foreground, struct instance *instan
 {
 	if (foreground_attach(foreground, err) < 0 || instance_start(instance, err) < 0)
 		return -1;
+	instance_unlock(instance); /* it lives now: others may pause, change or delete it */
 	return foreground_wait(foreground, err);
 }
 
-static int run_foreground(struct foreground *foreground, struct instance *instance, struct err *err)
+/* While it ran, another command may have deleted it, and even made another one of that id. */
+static void delete_ours(struct runtime *runtime, const struct instance *ours)
 {
-	struct err cleanup = { 0 };
-	int status = start_and_wait(foreground, instance, err);
+	const struct container *container = &ours->container;
+	struct err err = { 0 };
+	_cleanup_(instance_free_pointer) struct instance *found =
+		instance_load(runtime, container->id, true, &err);
 
+	if (!found && err.code == ERR_NO_CONTAINER)
+		return;
+	if (found && (found->container.pid != container->pid ||
+		      found->container.start_time != container->start_time))
+		return;
+	if (!found || instance_delete(found, true, &err) < 0)
+		log_warning("%s", err.text);
+}
+
+static int run_foreground(struct runtime *runtime, struct foreground *foreground,
+			  struct instance *instance, struct err *err)
+{
+	int status;
+
+	if (foreground->terminal && !isatty(STDIN_FILENO))
+		status = err_set(err, 0,
+				 "config.json: process.terminal is true, but standard input is no "
+				 "terminal: set it to false, or give --console-socket");
+	else
+		status = start_and_wait(foreground, instance, err);
 	foreground_close(foreground);
-	if ((!keep || status < 0) && instance_delete(instance, true, &cleanup) < 0)
-		log_warning("%s", cleanup.text);
+	instance_unlock(instance);
+	if (!keep || status < 0)
+		delete_ours(runtime, instance);
 	return status;
 }
 
@@ -80,7 +106,7 @@ static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
 	foreground.data = instance;
 	foreground.pid = instance->container.pid;
 	foreground.terminal = instance->config->process->terminal && !creation.console_path;
-	return run_foreground(&foreground, instance, err);
+	return run_foreground(runtime, &foreground, instance, err);
 }
 
 const struct cli_command run_command = {

@@ -84,6 +84,11 @@ struct instance *instance_load(const struct runtime *runtime, const char *id, bo
 	return steal(instance);
 }
 
+void instance_unlock(struct instance *instance)
+{
+	fd_replace(&instance->lock_fd, -1);
+}
+
 int instance_config(struct instance *instance, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;

@@ -24,7 +24,7 @@
 
 #define REAL_KVM_NEEDED                                                                            \
 	"use a machine with VT-x or AMD-V (in a cloud, one that offers nested virtualization), "   \
-	"or --isolation=plain"
+	"or --isolation=sandbox"
 
 static const unsigned char program[] = {
 	0xb8, 0x78,	   0x56, 0x34, 0x12, /* mov eax, 0x12345678 */
@@ -155,10 +155,11 @@ static int run(const struct probe *probe, struct err *err)
 			return 0;
 	}
 	err_set(err, 0,
-		"KVM cannot run a kernel here: it refused (exit %u) an instruction that "
-		"kernels use%s",
+		"KVM cannot run a kernel here: it fails at an instruction that kernels use "
+		"(KVM exit %u)%s",
 		state->exit_reason,
-		kvm_is_emulated() ? ", for the module kvm_pvm serves it, without the hardware"
+		kvm_is_emulated() ? ", as it works without hardware virtualization (no svm or vmx "
+				    "flag in /proc/cpuinfo)"
 				  : "");
 	err_hint(err, "%s", REAL_KVM_NEEDED);
 	if (err)

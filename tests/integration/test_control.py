@@ -134,6 +134,35 @@ class Control(Case):
 
 
 @at_levels("plain", "vm")
+class RunInTheForeground(Case):
+    def start(self):
+        self.bundle("sleep", "1000")
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stderr=-1)
+        self.wait_until(lambda: os.path.isdir(os.path.join(self.root, name)) and
+                        self.state(name)["status"] == "running", "it runs")
+        return name, process
+
+    def test_others_may_change_and_delete_it(self):
+        name, process = self.start()
+        self.refused("delete", name, says="running")
+        self.ok("delete", "--force", name)
+        self.assertEqual(process.wait(timeout=20 * host.TIME_SCALE), 137)
+        self.assertEqual(process.stderr.read(), b"")
+
+    def test_another_of_that_id_stays(self):
+        """Deleted and made again before `moat run` has noticed."""
+        name, process = self.start()
+        process.send_signal(signal.SIGSTOP)
+        self.ok("delete", "--force", name)
+        self.create(name=name)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(timeout=20 * host.TIME_SCALE), 137)
+        self.assertEqual(self.state(name)["status"], "created")
+        self.ok("delete", "--force", name)
+
+
+@at_levels("plain", "vm")
 class OneCgroupForTwo(Case):
     def test_second_is_refused_and_first_lives_on(self):
         path = "/moat-test-shared/%s" % self.new_id()
@@ -201,6 +230,12 @@ class Terminal(Case):
         os.write(fd, b"\x03")
         self.read_until(fd, b"interrupted")
         self.assertEqual(process.wait(timeout=15 * host.TIME_SCALE), 3)
+
+    def test_input_that_is_no_terminal(self):
+        self.bundle("true", change=lambda c: c["process"].update(terminal=True))
+        done = self.run_container()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"terminal", done.stderr)
 
     def test_needs_somewhere_to_go(self):
         self.bundle("true", change=lambda c: c["process"].update(terminal=True))
