@@ -13,6 +13,7 @@ The base of integration tests: they drive the moat binary as an engine or a pers
 runs once a level. Every test has a bundle and a --root of its own and is checked for what it left on the host. All times
 are in seconds of a real machine; in the lab they are multiplied by MOAT_TIME_SCALE. See run for how tests are started.
 """
+import functools
 import glob
 import itertools
 import json
@@ -50,13 +51,15 @@ def at_levels(*levels):
     return decorate
 
 
+@functools.cache
 def find_kernel():
-    """The guest kernel: MOAT_KERNEL, or the newest that contrib/kernel/build made."""
+    """The guest kernel: MOAT_KERNEL, or the one that contrib/kernel/build has made of this tree."""
     given = os.environ.get("MOAT_KERNEL")
     if given:
         return given
-    made = sorted(glob.glob(os.path.join(bundles.CACHE, "kernel/*/vmlinux")), key=os.path.getmtime)
-    return made[-1] if made else None
+    done = subprocess.run([os.path.join(TOP, "contrib/kernel/build"), "--cached"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return done.stdout.strip() or None
 
 
 def find_init():
