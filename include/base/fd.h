@@ -34,6 +34,12 @@ static inline int fd_steal(int *fd)
 	return stolen;
 }
 
+/*
+ * fd_open_standard() - put /dev/null where descriptor 0, 1 or 2 is closed, so that none that is
+ * opened later takes its place and is passed on as a standard stream. Returns 0, or -1 with errno.
+ */
+int fd_open_standard(void);
+
 /* fd_replace() - close what *slot holds, if anything, and put fd (owned from now on) there. */
 void fd_replace(int *slot, int fd);
 

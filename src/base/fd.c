@@ -9,6 +9,18 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+int fd_open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? -1 : 0;
+}
+
 void fd_replace(int *slot, int fd)
 {
 	fd_close_pointer(slot);

@@ -213,7 +213,7 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 		instance_load(runtime, argv[0], false, err);
 	_cleanup_(oci_process_free_pointer) struct oci_process *process = NULL;
 	_cleanup_fd_ int pidfd_socket = -1;
-	struct foreground foreground = { .kill = pass_on };
+	struct foreground foreground = FOREGROUND_NEW(pass_on);
 	struct exec_options exec = { .user = user,
 				     .cgroup = cgroup,
 				     .preserve_fds = preserve_fds,
@@ -223,12 +223,14 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 	if (!instance)
 		return -1;
 	process = make_process(instance, argc - 1, argv + 1, err);
-	if (!process || (!detach && foreground_prepare(&foreground, err) < 0) ||
-	    open_console(&foreground, process, &exec, err) < 0 ||
+	if (!process || open_console(&foreground, process, &exec, err) < 0 ||
 	    pidfd_connect(pidfd_path, &pidfd_socket, err) < 0)
 		return -1;
 	exec.process = process;
+	/* Signals are held back only from now on: one may have to end the wait for a frozen cgroup.
+	 */
 	if (instance_exec(instance, &exec, &foreground.pid, err) < 0 ||
+	    (!detach && foreground_prepare(&foreground, err) < 0) ||
 	    write_pid(foreground.pid, err) < 0 || pidfd_send(pidfd_socket, foreground.pid, err) < 0)
 		return -1;
 	if (detach)

@@ -52,7 +52,6 @@ int foreground_prepare(struct foreground *foreground, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(kept_signals); i++)
 		sigdelset(&all, kept_signals[i]);
 	foreground->status = -1;
-	foreground->console.socket = foreground->console.master = -1;
 	if (loop_init(&foreground->loop, err) < 0)
 		return -1;
 	if (sigprocmask(SIG_BLOCK, &all, NULL) < 0)

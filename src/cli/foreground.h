@@ -21,6 +21,12 @@ struct foreground {
 	int (*kill)(struct foreground *foreground, int signal, struct err *err);
 };
 
+/* Before anything else: how signals are passed on, and no terminal yet. */
+#define FOREGROUND_NEW(kill_function)                                                              \
+	{                                                                                          \
+		.kill = kill_function, .console = {.socket = -1, .master = -1 }                    \
+	}
+
 /*
  * foreground_prepare() - hold signals back from now on, so that none is lost while the process is
  * made. Returns 0, or -1 with err set.

@@ -2,11 +2,13 @@
 /* moat: global options, the choice of the command, and how its end is reported. */
 #include "cli/cli.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commit.h"
 #include "sandbox/self.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -91,6 +93,9 @@ int main(int argc, char **argv)
 	bool help;
 	int first, r;
 
+	if (fd_open_standard() < 0)
+		return 1;	  /* there is nowhere to say it */
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like any other */
 	first = cli_parse(global_options, true, argc, argv, &help, &err);
 	if (first < 0) {
 		err_hint(&err, "see moat --help");
@@ -110,5 +115,7 @@ int main(int argc, char **argv)
 	if (!command || (command->enters && self_protect(argv, &err) < 0))
 		return report(command, &err);
 	r = run_command_line(command, argv[0], argc - first, argv + first, &err);
+	if (r >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
+		r = err_set(&err, errno, "write to standard output");
 	return r < 0 ? report(command, &err) : r;
 }

@@ -92,7 +92,7 @@ static int prepare(struct foreground *foreground, struct err *err)
 static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
-	struct foreground foreground = { .kill = pass_on };
+	struct foreground foreground = FOREGROUND_NEW(pass_on);
 
 	if (!detach && !no_subreaper)
 		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

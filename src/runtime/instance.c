@@ -152,16 +152,30 @@ static int run_hooks(struct instance *instance, const char *kind, struct err *er
 	return hooks_run(hooks->poststop, hooks->n_poststop, kind, state, err);
 }
 
+/* The record is written first: where there is no room for it, nothing has happened yet. */
+static int keep_mark(struct instance *instance, bool *mark, struct err *err)
+{
+	*mark = true;
+	return state_write(instance, err);
+}
+
+/* What was marked did not happen. Returns -1. */
+static int drop_mark(struct instance *instance, bool *mark)
+{
+	*mark = false;
+	state_write(instance, NULL);
+	return -1;
+}
+
 int instance_start(struct instance *instance, struct err *err)
 {
 	if (instance_status(instance) != STATUS_CREATED)
 		return wrong_state(instance, "start", "", err);
 	if (instance_config(instance, err) < 0 ||
-	    instance->engine->start(&instance->container, err) < 0)
+	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
-	instance->record->started = true;
-	if (state_write(instance, err) < 0)
-		return -1;
+	if (instance->engine->start(&instance->container, err) < 0)
+		return drop_mark(instance, &instance->record->started);
 	if (run_hooks(instance, "poststart", err) == 0)
 		return 0;
 	instance->engine->kill(&instance->container, SIGKILL, false, NULL);
@@ -205,10 +219,11 @@ int instance_pause(struct instance *instance, struct err *err)
 		return wrong_state(instance, "pause", "", err);
 	if (check_operation(instance, instance->engine->pause, "pause", err) < 0)
 		return -1;
-	if (instance->engine->pause(&instance->container, err) < 0)
+	if (keep_mark(instance, &instance->record->paused, err) < 0)
 		return -1;
-	instance->record->paused = true;
-	return state_write(instance, err);
+	if (instance->engine->pause(&instance->container, err) < 0)
+		return drop_mark(instance, &instance->record->paused);
+	return 0;
 }
 
 /* Also where the record does not say "paused": a pause that was killed may have frozen it. */

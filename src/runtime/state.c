@@ -16,6 +16,7 @@
 #include <time.h>
 
 #define STATE_MAX	 (1u << 20)
+#define REMOVE_TRIES	 50
 #define LOCK_WAIT_MS	 10000
 #define LOCK_INTERVAL_MS 20
 
@@ -156,7 +157,10 @@ int state_remove(const struct runtime *runtime, struct instance *instance, struc
 
 	if (root < 0)
 		return err_set(err, errno, "open %s", runtime->root);
-	if (path_remove_tree(root, instance->container.id, err) < 0)
-		return err_wrap(err, "remove the state of container %s", instance->container.id);
+	/* A command that opened the directory before may still make a lock in it. */
+	for (int tries = 0; path_remove_tree(root, instance->container.id, err) < 0; tries++)
+		if (!err || err->code != ENOTEMPTY || tries == REMOVE_TRIES)
+			return err_wrap(err, "remove the state of container %s",
+					instance->container.id);
 	return 0;
 }

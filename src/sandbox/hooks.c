@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -49,6 +50,7 @@ static _Noreturn void hook_main(const struct oci_hook *hook, int input, int erro
 
 	process_reset_signals();
 	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(errors, 2) < 0 ||
 	    syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(126);

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Callers that are careless or unlucky: closed streams, full disks, signals in the middle, commands that race."""
+import os
+import signal
+import subprocess
+import time
+
+from harness import Case, at_levels, host
+
+
+def close_streams():
+    for fd in (0, 1, 2):
+        os.close(fd)
+
+
+@at_levels("plain", "sandbox")
+class ClosedStreams(Case):
+    """What moat opens must not become a standard stream of the workload (CVE-2024-21626 is of that family)."""
+
+    LOOK = "for i in 0 1 2; do x=\"$x $(readlink /proc/$$/fd/$i)\"; done; echo $x >/tmp/seen"
+
+    def writable_tmp(self):
+        os.makedirs(os.path.join(self.rootfs, "tmp"), exist_ok=True)
+        os.chmod(os.path.join(self.rootfs, "tmp"), 0o1777)
+
+    def seen(self):
+        with open(os.path.join(self.rootfs, "tmp/seen")) as f:
+            return f.read().split()
+
+    def test_create_and_start(self):
+        self.bundle("sh", "-c", self.LOOK)
+        self.writable_tmp()
+        name = self.new_id()
+        self.ok("create", "--bundle", self.bundle_path, name, preexec_fn=close_streams)
+        self.ok("start", name, preexec_fn=close_streams)
+        self.wait_status(name, "stopped")
+        self.assertEqual(self.seen(), ["/dev/null"] * 3)
+        self.ok("delete", name)
+
+    def test_exec(self):
+        self.bundle("sleep", "1000")
+        self.writable_tmp()
+        name = self.create()
+        self.ok("start", name)
+        self.ok("exec", name, "sh", "-c", self.LOOK,
+                preexec_fn=close_streams)
+        self.assertEqual(self.seen(), ["/dev/null"] * 3)
+        self.ok("delete", "--force", name)
+
+
+@at_levels("plain")
+class Unlucky(Case):
+    def test_output_that_cannot_be_written(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        with open("/dev/full", "wb") as full:
+            for command in (["state", name], ["list"], ["features"]):
+                self.refused(*command, stdout=full, says="standard output")
+        self.ok("delete", "--force", name)
+
+    def test_full_disk_at_start_and_pause(self):
+        """Nothing happens that the state cannot tell of."""
+        self.bundle("sh", "-c", "touch /ran; exec sleep 1000")
+        os.makedirs(self.root)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", self.root], check=True)
+        self.addCleanup(self._unmount, self.root)
+        name = self.create()
+        ran = os.path.join(self.rootfs, "ran")
+        self.fill()
+        self.refused("start", name, says=("state", "No space"))
+        self.assertFalse(os.path.exists(ran))
+        self.assertEqual(self.state(name)["status"], "created")
+        self.empty()
+        self.ok("start", name)
+        self.wait_until(lambda: os.path.exists(ran), "the program has started")
+        self.fill()
+        self.refused("pause", name, says=("state", "No space"))
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("exec", name, "true")
+        self.ok("delete", "--force", name)
+
+    def fill(self):
+        with open(os.path.join(self.root, ".fill"), "wb", buffering=0) as f:
+            for size in (4096, 1):
+                try:
+                    while True:
+                        f.write(bytes(size))
+                except OSError:
+                    pass
+
+    def empty(self):
+        os.unlink(os.path.join(self.root, ".fill"))
+
+    def test_exec_into_a_frozen_one_can_be_ended(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        self.ok("pause", name)
+        process = self.start_moat("exec", "--ignore-paused", name, "true", stderr=subprocess.DEVNULL)
+        time.sleep(0.3)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertNotEqual(process.wait(timeout=10 * host.TIME_SCALE), 0)
+        self.ok("resume", name)
+        self.ok("delete", "--force", name)
+
+    def test_delete_beside_start(self):
+        self.bundle("sleep", "1000")
+        for _ in range(10):
+            name = self.create()
+            starting = self.start_moat("start", name, stderr=subprocess.DEVNULL)
+            self.ok("delete", "--force", name)
+            starting.wait(timeout=20 * host.TIME_SCALE)
+            self.assertFalse(os.path.exists(os.path.join(self.root, name)))
