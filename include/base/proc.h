@@ -11,9 +11,10 @@
 /*
  * proc_start_time() - field 22 of /proc/PID/stat: clock ticks since boot.
  * With the pid it names a process for good. Returns 0, or -1 with errno set (ENOENT, ESRCH: gone).
- * @zombie: set where the process has ended and waits to be reaped; may be NULL.
+ * @ended: set where the process has ended and waits to be reaped, or is the init of a pid namespace
+ *         that waits for others to be reaped; may be NULL.
  */
-int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie);
+int proc_start_time(pid_t pid, uint64_t *ticks, bool *ended);
 
 /* proc_is_alive() - true while pid is the process that started at ticks, and has not ended. */
 bool proc_is_alive(pid_t pid, uint64_t ticks);

@@ -55,6 +55,7 @@ struct instance {
 	const struct runtime *runtime;
 	char *state_path;
 	int state_fd, lock_fd;
+	bool state_made; /* the state directory is this creation's */
 };
 
 /*
@@ -119,11 +120,15 @@ struct moat_stats *instance_stats(struct instance *instance, struct err *err);
 /* instance_oom_watch() - a descriptor that becomes readable when memory runs out in it, or -1. */
 int instance_oom_watch(struct instance *instance, struct err *err);
 
-/* instance_processes() - pids as the host sees them; *pids is to be freed. 0, or -1. */
+/*
+ * instance_processes() - pids as the host sees them; *pids is to be freed. Of a stopped container:
+ * none, or those that it left in its cgroup. 0, or -1.
+ */
 int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err);
 
 /*
  * instance_delete() - release everything and forget the container. Needs the lock.
+ * One that is created and not started is ended first, as runc does.
  * @force: also where it runs: it is killed first.
  */
 int instance_delete(struct instance *instance, bool force, struct err *err);

@@ -21,6 +21,7 @@ struct level {
 
 struct parse {
 	yajl_handle handle;
+	const char *text; /* all of it */
 	struct json_document *document;
 	struct level levels[JSON_DEPTH_MAX];
 	size_t depth;
@@ -93,11 +94,56 @@ static int on_number(void *data, const char *text, size_t size)
 	return node != NULL;
 }
 
+/* The four digits of an escape, which yajl has checked; else 0. */
+static unsigned int escaped_unit(const char *at, const char *end)
+{
+	char digits[5] = "";
+
+	if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
+		return 0;
+	memcpy(digits, at + 2, 4);
+	return (unsigned int)strtoul(digits, NULL, 16);
+}
+
+/*
+ * yajl takes half of a surrogate pair for a question mark, or joins it with whatever \u follows.
+ * So the string is looked at as it was written: back from its end, the first quote that no
+ * backslash escapes is the one where it begins. Returns where the half is, or NULL.
+ */
+static const char *find_half_character(const char *text, size_t end_offset)
+{
+	const char *end = text + end_offset - 1, *begin = end, *at;
+
+	do {
+		begin = memrchr(text, '"', (size_t)(begin - text));
+		at = begin;
+		while (at && at > text && at[-1] == '\\')
+			at--;
+	} while (begin && (begin - at) % 2 != 0);
+	if (!begin)
+		return NULL;
+	for (at = begin + 1; (at = memchr(at, '\\', (size_t)(end - at))); at += 2) {
+		unsigned int first = escaped_unit(at, end);
+
+		if (first < 0xd800 || first > 0xdfff)
+			continue;
+		if (first >= 0xdc00 || (escaped_unit(at + 6, end) & 0xfc00) != 0xdc00)
+			return at;
+		at += 10;
+	}
+	return NULL;
+}
+
 /* yajl's own check lets surrogates through, and does not see what \u escapes become. */
 static int check_text(struct parse *parse, const unsigned char *text, size_t size)
 {
-	const char *wrong = NULL;
+	const char *wrong = NULL, *half = find_half_character(parse->text, now(parse));
 
+	if (half) {
+		refuse(parse, EINVAL, (size_t)(half - parse->text) + 1,
+		       "an escape that is half of a character (a surrogate without its pair)");
+		return -1;
+	}
 	if (memchr(text, 0, size))
 		wrong = "a string with a NUL (\\u0000) in it";
 	else if (!utf8_is_valid((const char *)text, size))
@@ -294,7 +340,7 @@ static int run(struct parse *parse, const char *text, size_t size, const char *n
 struct json_document *json_parse(const char *text, size_t size, const char *name, unsigned flags,
 				 struct err *err)
 {
-	struct parse parse = { 0 };
+	struct parse parse = { .text = text };
 	int r;
 
 	if (size > JSON_SIZE_MAX) {

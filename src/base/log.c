@@ -63,7 +63,8 @@ static void escape(const char *in, char *out, size_t room, bool quotes)
 
 void log_line(enum log_level level, const char *fmt, ...)
 {
-	char text[2 * ERR_TEXT_MAX], safe[3 * ERR_TEXT_MAX], line[4 * ERR_TEXT_MAX], stamp[64] = "";
+	char text[2 * ERR_TEXT_MAX], safe[sizeof(text) * 6 + 8], line[sizeof(safe) + 256],
+		stamp[64] = "";
 	int fd = sink.fd >= 0 ? sink.fd : STDERR_FILENO, saved = errno, n;
 	struct timespec now;
 	struct tm tm;

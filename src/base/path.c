@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define TRIES_MAX 1000
+
 int path_open_in_root(int rootfd, const char *path, int flags, mode_t mode, uint64_t resolve,
 		      struct err *err)
 {
@@ -21,10 +23,15 @@ int path_open_in_root(int rootfd, const char *path, int flags, mode_t mode, uint
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	long fd;
+	int tries = 0;
 
-	do /* EAGAIN: a rename raced with a ".."; the kernel wants the walk to be done again */
+	/*
+	 * EAGAIN: a rename raced with a ".."; the kernel wants the walk to be done again. Not for
+	 * ever: O_NONBLOCK gives it as well, for as long as somebody keeps a lease of the file.
+	 */
+	do
 		fd = syscall(SYS_openat2, rootfd, path, &how, sizeof(how));
-	while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+	while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < TRIES_MAX)));
 	if (fd < 0)
 		return err_set(err, errno, "open %s in the root file system", path);
 	return (int)fd;

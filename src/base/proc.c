@@ -12,7 +12,24 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie)
+#define PF_EXITING 0x4 /* linux/sched.h of the kernel, which no header of user space has */
+
+/* What is looked at in /proc/PID/stat. */
+struct stat_line {
+	char state;	/* field 3 */
+	uint64_t flags; /* 9: PF_ of the kernel's linux/sched.h */
+	uint64_t ticks; /* 22 */
+};
+
+static int read_number(const char *text, uint64_t *number)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%.*s", (int)strcspn(text, " \n"), text);
+	return str_to_u64(digits, UINT64_MAX, number);
+}
+
+static int read_stat(pid_t pid, struct stat_line *line)
 {
 	char path[64], text[1024], *p;
 	_cleanup_fd_ int fd = -1;
@@ -26,32 +43,58 @@ int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie)
 	if (n < 0)
 		return -1;
 	text[n] = '\0';
+	errno = EPROTO;
 	p = strrchr(text, ')'); /* field 2, the only one with spaces, is the program's choice */
-	if (!p || p[1] != ' ') {
-		errno = EPROTO;
+	if (!p || p[1] != ' ')
 		return -1;
-	}
 	p += 2;
-	if (zombie)
-		*zombie = *p == 'Z' || *p == 'X';
+	line->state = *p;
 	for (int field = 3; field < 22; field++) {
-		p = strchr(p, ' ');
-		if (!p) {
-			errno = EPROTO;
+		if (field == 9 && read_number(p, &line->flags) < 0)
 			return -1;
-		}
+		p = strchr(p, ' ');
+		if (!p)
+			return -1;
 		p++;
 	}
-	p[strcspn(p, " \n")] = '\0';
-	return str_to_u64(p, UINT64_MAX, ticks);
+	return read_number(p, &line->ticks);
+}
+
+/*
+ * The init of a pid namespace becomes a zombie only when every process that joined its namespace
+ * from outside has been reaped by a parent that may take its time. Until then it has ended in all
+ * but name: it holds nothing any more, not even its namespaces.
+ */
+static bool has_ended(pid_t pid, const struct stat_line *line)
+{
+	char path[64], target[64];
+
+	if (line->state == 'Z' || line->state == 'X')
+		return true;
+	if (!(line->flags & PF_EXITING))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	return readlink(path, target, sizeof(target)) < 0 && (errno == ENOENT || errno == ESRCH);
+}
+
+int proc_start_time(pid_t pid, uint64_t *ticks, bool *ended)
+{
+	struct stat_line line;
+
+	if (read_stat(pid, &line) < 0)
+		return -1;
+	*ticks = line.ticks;
+	if (ended)
+		*ended = has_ended(pid, &line);
+	return 0;
 }
 
 bool proc_is_alive(pid_t pid, uint64_t ticks)
 {
 	uint64_t now;
-	bool zombie;
+	bool ended;
 
-	return pid > 0 && proc_start_time(pid, &now, &zombie) == 0 && now == ticks && !zombie;
+	return pid > 0 && proc_start_time(pid, &now, &ended) == 0 && now == ticks && !ended;
 }
 
 int proc_pidfd(pid_t pid)

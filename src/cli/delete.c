@@ -23,7 +23,7 @@ static int delete_container(struct runtime *runtime, int argc, char **argv, stru
 const struct cli_command delete_command = {
 	.name = "delete",
 	.arguments = "ID",
-	.summary = "release all that a stopped container holds and forget it",
+	.summary = "release all that a container holds and forget it",
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define PIDS_A_WORD 1024 /* of a list for ps, which may have as many lists as it takes */
+
 static const char *format = "table";
 
 static const struct cli_option options[] = {
@@ -73,16 +75,38 @@ static int print_table(FILE *table, const pid_t *pids, size_t count, struct err 
 	return 0;
 }
 
-/* Runs ps(1) of the host with the caller's options. Returns its child process and output. */
-static FILE *run_ps(int argc, char **argv, pid_t *child, struct err *err)
+/*
+ * The caller's options, and the container's processes by their pids: options such as -o choose no
+ * process by themselves, and ps would take those of its own terminal. To be freed by
+ * strings_free().
+ */
+static char **make_arguments(int argc, char **argv, const pid_t *pids, size_t count)
 {
-	char **args = xcalloc((size_t)argc + 3, sizeof(char *));
+	char **args = xcalloc((size_t)argc + 4 + count / PIDS_A_WORD, sizeof(char *));
+	size_t n = 0;
+
+	args[n++] = xstrdup("ps");
+	if (argc == 0)
+		args[n++] = xstrdup("-ef");
+	for (int i = 0; i < argc; i++)
+		args[n++] = xstrdup(argv[i]);
+	for (size_t done = 0; done < count && argc > 0; done += PIDS_A_WORD) {
+		char text[16 * PIDS_A_WORD] = "-p";
+		size_t used = 2;
+
+		for (size_t i = done; i < count && i < done + PIDS_A_WORD; i++)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%d",
+						 i > done ? "," : "", (int)pids[i]);
+		args[n++] = xstrdup(text);
+	}
+	return args;
+}
+
+/* Runs ps(1) of the host. Returns its child process and output. */
+static FILE *run_ps(char **args, pid_t *child, struct err *err)
+{
 	int ends[2];
 
-	args[0] = (char *)"ps";
-	args[1] = (char *)"-ef";
-	for (int i = 0; i < argc; i++)
-		args[1 + i] = argv[i];
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, errno, "make a pipe for ps"), NULL;
 	*child = fork();
@@ -94,7 +118,6 @@ static FILE *run_ps(int argc, char **argv, pid_t *child, struct err *err)
 		dprintf(STDERR_FILENO, "moat: run ps: %m; install procps\n");
 		_exit(127);
 	}
-	free(args);
 	close(ends[1]);
 	return fdopen(ends[0], "re");
 }
@@ -102,6 +125,7 @@ static FILE *run_ps(int argc, char **argv, pid_t *child, struct err *err)
 static int ps(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+	_cleanup_(strings_free_pointer) char **args = NULL;
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t count;
 	pid_t child;
@@ -113,7 +137,14 @@ static int ps(struct runtime *runtime, int argc, char **argv, struct err *err)
 		return -1;
 	if (str_eq(format, "json"))
 		return print_json(pids, count), 0;
-	table = run_ps(argc - 1, argv + 1, &child, err);
+	argc--;
+	argv++;
+	if (argc > 0 && str_eq(argv[0], "--")) { /* as people write it who know other runtimes */
+		argc--;
+		argv++;
+	}
+	args = make_arguments(argc, argv, pids, count);
+	table = run_ps(args, &child, err);
 	if (!table)
 		return -1;
 	r = print_table(table, pids, count, err);
@@ -126,7 +157,8 @@ const struct cli_command ps_command = {
 	.name = "ps",
 	.arguments = "ID [PS OPTION...]",
 	.summary = "list the processes of a container",
-	.details = "The table is that of ps(1), -ef if no options for it follow.",
+	.details = "The table is that of ps(1), -ef if no options for it follow. A stopped "
+		   "container has an empty one.",
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 256,

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define SPARE_FDS 6
+
 /* Reads the bundle's config and keeps a copy: later changes to the file change nothing. */
 static int read_bundle(struct instance *instance, const char *bundle, const char *name, char **text,
 		       size_t *size, struct err *err)
@@ -226,10 +228,37 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 	return pid_file ? write_pid_file(pid_file, container->pid, err) : 0;
 }
 
-static void undo(struct instance *instance)
+/*
+ * Descriptors that nobody uses: where it was the lack of them that made a creation fail, these are
+ * what taking it back can open.
+ */
+struct spare {
+	int fds[SPARE_FDS];
+};
+
+static void spare_close(struct spare *spare)
+{
+	for (size_t i = 0; i < ARRAY_LEN(spare->fds); i++)
+		fd_replace(&spare->fds[i], -1);
+}
+
+static int spare_open(struct spare *spare, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(spare->fds); i++) {
+		spare->fds[i] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (spare->fds[i] < 0) {
+			err_set(err, errno, "get the descriptors that a creation needs");
+			return err_hint(err, "raise the limit of open files (ulimit -n)");
+		}
+	}
+	return 0;
+}
+
+static void undo(struct instance *instance, struct spare *spare)
 {
 	struct err err = { 0 };
 
+	spare_close(spare);
 	if (instance_delete(instance, true, &err) < 0)
 		log_warning("clean up after the failed creation of %s: %s", instance->container.id,
 			    err.text);
@@ -240,6 +269,7 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 				 struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
+	_cleanup_(spare_close) struct spare spare = { { -1, -1, -1, -1, -1, -1 } };
 	_cleanup_free_ char *text = NULL, *path = NULL;
 	size_t size;
 
@@ -256,14 +286,17 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 	    choose_cgroup(instance, err) < 0 || harden(instance, err) < 0)
 		return NULL;
 	fill_record(instance, path);
+	if (spare_open(&spare, err) < 0)
+		return NULL;
 	if (state_create(runtime, instance, id, err) < 0) {
-		if (err->code != EEXIST && instance->state_fd >= 0)
+		spare_close(&spare);
+		if (instance->state_made)
 			state_remove(runtime, instance, NULL);
 		return NULL;
 	}
 	instance_connect(instance);
 	if (create_owned(instance, text, size, pid_file, options, err) < 0) {
-		undo(instance);
+		undo(instance, &spare);
 		return NULL;
 	}
 	return steal(instance);

@@ -275,8 +275,16 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 {
 	enum status status = instance_status(instance);
 
-	if (status == STATUS_STOPPED || status == STATUS_CREATING)
+	*pids = NULL;
+	*count = 0;
+	if (status == STATUS_CREATING)
 		return wrong_state(instance, "list the processes of", "", err);
+	if (status == STATUS_STOPPED) {
+		/* Without a pid namespace, what init started may have outlived it. */
+		if (instance->container.cgroup_path && instance->engine->processes)
+			instance->engine->processes(&instance->container, pids, count, NULL);
+		return 0;
+	}
 	if (check_operation(instance, instance->engine->processes, "list the processes of", err) <
 	    0)
 		return -1;
@@ -288,7 +296,8 @@ int instance_delete(struct instance *instance, bool force, struct err *err)
 	enum status status = instance_status(instance);
 	struct err unheard;
 
-	if (!force && status != STATUS_STOPPED)
+	/* In a created one, no program of the user's runs yet that an error could protect. */
+	if (!force && status != STATUS_STOPPED && status != STATUS_CREATED)
 		return wrong_state(instance, "delete",
 				   ": kill it first, or give --force to do both", err);
 	if (instance->engine->destroy(&instance->container, err) < 0)

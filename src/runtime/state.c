@@ -90,6 +90,7 @@ int state_create(const struct runtime *runtime, struct instance *instance, const
 	}
 	if (r < 0)
 		return err_set(err, errno, "make directory %s", instance->state_path);
+	instance->state_made = true;
 	instance->state_fd = open(instance->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (instance->state_fd < 0)
 		return err_set(err, errno, "open %s", instance->state_path);

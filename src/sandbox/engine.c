@@ -34,6 +34,7 @@
 #define PID_FILE     "init.pid"
 
 #define KILL_WAIT_MS 10000
+#define KILL_LOOK_MS 20
 
 /* What create() keeps for a start() by the same process; one container a process. */
 static int kept_socket = -1;
@@ -188,7 +189,7 @@ static int plain_start(struct container *container, struct err *err)
 }
 
 /* Returns a pidfd of init if it is still the process that create() made, else -1. */
-static int open_init(const struct container *container, pid_t pid, uint64_t start_time)
+static int open_init(pid_t pid, uint64_t start_time)
 {
 	_cleanup_fd_ int fd = pid > 0 ? proc_pidfd(pid) : -1;
 
@@ -204,7 +205,7 @@ static int plain_kill(struct container *container, int signal, bool all, struct 
 
 	if (all && container->cgroup_path)
 		return cgroup_signal(container->cgroup_path, signal, err);
-	init = open_init(container, container->pid, container->start_time);
+	init = open_init(container->pid, container->start_time);
 	if (init < 0)
 		return err_set(err, ERR_NOT_RUNNING, "container %s is not running", container->id);
 	if (proc_pidfd_signal(init, signal) < 0)
@@ -215,41 +216,45 @@ static int plain_kill(struct container *container, int signal, bool all, struct 
 }
 
 /* Init of a creation that was cut short is only in the file. */
-static int open_recorded_init(const struct container *container)
+static void read_recorded_init(const struct container *container, pid_t *pid, uint64_t *start_time)
 {
 	_cleanup_free_ char *text = file_read(container->state_fd, PID_FILE, 64, NULL, NULL);
 	char *space = text ? strchr(text, ' ') : NULL;
-	uint64_t pid, start_time;
+	uint64_t number;
 
 	if (!space)
-		return -1;
+		return;
 	*space = '\0';
-	if (str_to_u64(text, INT32_MAX, &pid) < 0 ||
-	    str_to_u64(space + 1, UINT64_MAX, &start_time) < 0)
-		return -1;
-	return open_init(container, (pid_t)pid, start_time);
+	if (str_to_u64(text, INT32_MAX, &number) == 0 &&
+	    str_to_u64(space + 1, UINT64_MAX, start_time) == 0)
+		*pid = (pid_t)number;
 }
 
 static int kill_init(const struct container *container, struct err *err)
 {
-	_cleanup_fd_ int init = open_init(container, container->pid, container->start_time);
-	struct pollfd ended;
+	_cleanup_fd_ int init = -1;
+	pid_t pid = container->pid;
+	uint64_t start_time = container->start_time;
 
-	if (init < 0 && !container->cgroup_path && container->pid <= 0)
-		init = open_recorded_init(container);
+	if (!container->cgroup_path && pid <= 0)
+		read_recorded_init(container, &pid, &start_time);
+	init = open_init(pid, start_time);
 	if (init < 0)
 		return 0;
 	if (proc_pidfd_signal(init, SIGKILL) < 0 && errno != ESRCH)
 		return err_set(err, errno, "kill the init of container %s", container->id);
 	if (container->cgroup_path)
 		cgroup_let_die(container->cgroup_path);
-	ended = (struct pollfd){ .fd = init, .events = POLLIN };
-	if (poll(&ended, 1, KILL_WAIT_MS) == 0)
-		return err_set(err, 0,
-			       "the init of container %s (pid %d) does not end although it "
-			       "was killed: it hangs in the kernel",
-			       container->id, (int)container->pid);
-	return 0;
+	for (int waited = 0; waited < KILL_WAIT_MS; waited += KILL_LOOK_MS) {
+		struct pollfd ended = { .fd = init, .events = POLLIN };
+
+		if (poll(&ended, 1, KILL_LOOK_MS) != 0 || !proc_is_alive(pid, start_time))
+			return 0;
+	}
+	return err_set(err, 0,
+		       "the init of container %s (pid %d) does not end although it was killed: it "
+		       "hangs in the kernel",
+		       container->id, (int)pid);
 }
 
 static int plain_destroy(struct container *container, struct err *err)

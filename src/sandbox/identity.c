@@ -17,16 +17,29 @@
 /* (uid_t)-1 means "leave it" to system calls: nobody may have it. */
 #define ID_MAX (UINT32_MAX - 1)
 
-static char *read_database(int rootfd, const char *path)
+/*
+ * @why: set to what is wrong with the file, to be put after "the container's /etc/passwd".
+ * Returns NULL where it cannot be read.
+ */
+static char *read_database(int rootfd, const char *path, const char **why)
 {
 	/* Non-blocking: it may be a fifo. */
 	_cleanup_fd_ int fd =
 		path_open_in_root(rootfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, 0, NULL);
 	struct stat st;
+	char *text;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	*why = errno == ENOENT ? "is not there" : errno == ENXIO ? "is no regular file" : NULL;
+	if (fd < 0 && !*why)
+		*why = "cannot be opened";
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return NULL;
-	return fd_read_text(fd, FILE_MAX, NULL);
+	*why = "is no regular file";
+	if (!S_ISREG(st.st_mode))
+		return NULL;
+	text = fd_read_text(fd, FILE_MAX, NULL);
+	*why = text ? "does not have it" : errno == EFBIG ? "is too large" : "cannot be read";
+	return text;
 }
 
 /* Splits the next line in place; false at the end. Fields that are missing are NULL. */
@@ -65,7 +78,8 @@ static bool is_entry(char *const fields[FIELDS_MAX], const char *text, uint32_t 
 static int look_up_user(int rootfd, const char *text, struct identity *identity, char **name,
 			struct err *err)
 {
-	_cleanup_free_ char *file = read_database(rootfd, "etc/passwd");
+	const char *why;
+	_cleanup_free_ char *file = read_database(rootfd, "etc/passwd", &why);
 	char *rest = file, *fields[FIELDS_MAX];
 
 	while (next_entry(&rest, fields)) {
@@ -75,21 +89,24 @@ static int look_up_user(int rootfd, const char *text, struct identity *identity,
 		return 0;
 	}
 	if (!parse_id(text, &identity->uid))
-		return err_set(err, 0, "user '%.64s' is not in the container's /etc/passwd", text);
+		return err_set(err, 0, "find user '%.64s': the container's /etc/passwd %s", text,
+			       why);
 	identity->gid = 0;
 	return 0;
 }
 
 static int look_up_group(int rootfd, const char *text, uint32_t *gid, struct err *err)
 {
-	_cleanup_free_ char *file = read_database(rootfd, "etc/group");
+	const char *why;
+	_cleanup_free_ char *file = read_database(rootfd, "etc/group", &why);
 	char *rest = file, *fields[FIELDS_MAX];
 
 	while (next_entry(&rest, fields))
 		if (is_entry(fields, text, gid))
 			return 0;
 	if (!parse_id(text, gid))
-		return err_set(err, 0, "group '%.64s' is not in the container's /etc/group", text);
+		return err_set(err, 0, "find group '%.64s': the container's /etc/group %s", text,
+			       why);
 	return 0;
 }
 
@@ -105,7 +122,8 @@ static bool is_member(char *members, const char *name)
 
 static void collect_groups(int rootfd, const char *name, struct identity *identity)
 {
-	_cleanup_free_ char *file = read_database(rootfd, "etc/group");
+	const char *why;
+	_cleanup_free_ char *file = read_database(rootfd, "etc/group", &why);
 	char *rest = file, *fields[FIELDS_MAX];
 	uint32_t gid;
 
@@ -139,7 +157,8 @@ int identity_look_up(int rootfd, const char *text, struct identity *identity, st
 
 char *identity_home(int rootfd, uint32_t uid)
 {
-	_cleanup_free_ char *file = read_database(rootfd, "etc/passwd");
+	const char *why;
+	_cleanup_free_ char *file = read_database(rootfd, "etc/passwd", &why);
 	char *rest = file, *fields[FIELDS_MAX];
 	uint32_t its;
 

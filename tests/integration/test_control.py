@@ -59,7 +59,7 @@ class Control(Case):
     def test_only_what_runs_can_be_held(self):
         name = self.running("true")
         self.wait_status(name, "stopped")
-        for command in ("pause", "resume", "ps", "events"):
+        for command in ("pause", "resume", "events"):
             self.refused(command, name, says=(name, "stopped"))
         self.refused("update", "--pids-limit", 5, name, says=(name, "stopped"))
         self.ok("delete", name)
@@ -79,9 +79,49 @@ class Control(Case):
         own = self.ok("ps", name, "-o", "pid,comm").stdout.decode().splitlines()
         self.assertEqual(own[0].split(), ["PID", "COMMAND"])
         self.assertEqual(sorted(int(line.split()[0]) for line in own[1:]), sorted(pids()))
+        for words in (["--", "-o", "pid,comm"], ["axo", "pid,comm"], ["-e", "-o", "pid,comm"]):
+            self.assertEqual(sorted(self.ok("ps", name, *words).stdout.decode().splitlines()), sorted(own), words)
         self.refused("ps", name, "-o", "comm", says="PID")
         self.refused("ps", "--format", "xml", name, says="xml")
         self.ok("delete", "--force", name)
+
+    def test_ps_on_another_terminal(self):
+        """ps takes the processes of its own terminal where nothing else is said; a container's have another, or none."""
+        name = self.running("sleep", "1000")
+        pid = self.pid(name)
+        other, ours = pty.openpty()
+        self.addCleanup(os.close, other)
+
+        def take():
+            os.setsid()
+            fcntl.ioctl(ours, termios.TIOCSCTTY, 0)
+        done = self.ok("ps", name, "-o", "pid,comm", preexec_fn=take, pass_fds=[ours])
+        os.close(ours)
+        self.assertEqual(done.stdout.decode().split(), ["PID", "COMMAND", str(pid), "sleep"])
+        self.ok("delete", "--force", name)
+
+    def test_ps_of_a_stopped_one_is_empty(self):
+        name = self.running("true")
+        self.wait_status(name, "stopped")
+        self.assertEqual(json.loads(self.ok("ps", "--format", "json", name).stdout), [])
+        for words in ([], ["-o", "pid,comm"]):
+            table = self.ok("ps", name, *words).stdout.decode().splitlines()
+            self.assertEqual(len(table), 1, table)
+            self.assertIn("PID", table[0])
+        self.ok("delete", name)
+
+    def test_ps_shows_what_outlived_the_first_process(self):
+        def change(c):
+            c["linux"]["namespaces"] = [n for n in c["linux"]["namespaces"] if n["type"] != "pid"]
+        self.bundle("sh", "-c", "sleep 1000 & echo $!", change=change)
+        name = self.create()
+        self.ok("start", name)
+        self.wait_status(name, "stopped")
+        pids = json.loads(self.ok("ps", "--format", "json", name).stdout)
+        self.assertEqual(len(pids), 1)
+        with open("/proc/%d/cmdline" % pids[0]) as f:
+            self.assertIn("sleep", f.read())
+        self.ok("delete", name)
 
     def test_update_and_statistics(self):
         name = self.running("sleep", "1000")

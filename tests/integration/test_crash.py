@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kill -9 of any of moat's processes at any moment: `state` says stopped, `delete` succeeds, and nothing is left."""
+import ctypes
+import json
 import os
 import random
 import signal
@@ -66,6 +68,54 @@ class KilledRoles(Case):
     def running(self, name):
         done = self.moat("state", name)
         return done.returncode == 0 and b'"running"' in done.stdout
+
+
+@at_levels("plain", "sandbox")
+class ExecKilled(Case):
+    """
+    moat exec is killed; its process gets another parent, which here does not reap it. The kernel keeps the container's init
+    until somebody does, but there is nothing that it holds.
+    """
+
+    def setUp(self):
+        super().setUp()
+        libc = ctypes.CDLL(None)
+        libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        self.addCleanup(libc.prctl, 36, 0, 0, 0, 0)
+
+    def exec_and_kill(self, name):
+        """Returns the pid of what exec ran, which is now a child of ours."""
+        process = self.start_moat("exec", name, "sleep", "1000", stderr=subprocess.DEVNULL)
+
+        def pids():
+            return json.loads(self.ok("ps", "--format", "json", name).stdout)
+        self.wait_until(lambda: len(pids()) == 2 and all(name_of(p) == "sleep" for p in pids()), "two processes are there")
+        process.kill()
+        process.wait()
+        joined = max(pids())
+        self.assertEqual(host.parent_of(joined), os.getpid())
+        return joined
+
+    def test_delete_does_not_wait_for_the_reaper(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        joined = self.exec_and_kill(name)
+        began = time.monotonic()
+        self.ok("delete", "--force", name)
+        took = time.monotonic() - began
+        os.waitpid(joined, 0)
+        self.assertLess(took, 1 * host.TIME_SCALE)
+
+    def test_state_says_stopped(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        joined = self.exec_and_kill(name)
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped", timeout=2)
+        self.ok("delete", name)
+        os.waitpid(joined, 0)
 
 
 @at_levels("plain", "sandbox", "vm")

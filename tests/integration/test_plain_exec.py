@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import stat
 import struct
 import subprocess
 import termios
@@ -144,6 +145,35 @@ class Exec(WithConsole):
         name = self.running()
         for user in ("nobody-here", "1000x", "-1", "4294967295", "0x10", "user:", ":5", "user:nogroup", "1:2:3", "", " 0"):
             self.refused("exec", "--user", user, name, "true", says="")
+
+    def test_user_where_the_files_are_none(self):
+        """What the image has put in place of /etc/passwd neither holds exec up nor leaves the user guessing."""
+        name = self.running()
+        passwd, group = (os.path.join(self.rootfs, "etc", n) for n in ("passwd", "group"))
+
+        def device(path):
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+
+        def unix_socket(path):
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+
+        def huge(path):
+            with open(path, "w") as f:
+                f.truncate(2 << 20)
+        kinds = ((os.mkfifo, "is no regular file"), (device, "is no regular file"), (os.mkdir, "is no regular file"),
+                 (unix_socket, "is no regular file"), (huge, "too large"), (lambda path: None, "is not there"),
+                 (lambda path: os.symlink("/dev/zero", path), "is no regular file"))
+        for make, reason in kinds:
+            for path in (passwd, group):
+                os.rmdir(path) if os.path.isdir(path) else os.path.lexists(path) and os.unlink(path)
+                make(path)
+            self.refused("exec", "--user", "user", name, "true", says=("'user'", "/etc/passwd", reason), timeout=5)
+            self.refused("exec", "--user", "7:staff", name, "true", says=("'staff'", "/etc/group", reason), timeout=5)
+            self.ok("exec", name, "true", timeout=5)
+            self.ok("exec", "--user", "7:8", name, "true", timeout=5)
+        os.rmdir(passwd) if os.path.isdir(passwd) else os.unlink(passwd)
+        self.ok("delete", "--force", name)
 
     def test_program_missing(self):
         name = self.running()

@@ -34,6 +34,31 @@ class Refused(Case):
         self.write_config()
         self.refuse_run(says="config.json:3:14:")
 
+    def test_half_a_character(self):
+        self.bundle("true")
+        self.config = '{\n "ociVersion": "1.2.0",\n "hostname": "a\\ud800"\n}\n'
+        self.write_config()
+        self.refuse_run(says=("config.json:3:16:", "surrogate"))
+
+    def test_long_names_leave_room_for_the_reason(self):
+        """A message has an end, and what matters stands there."""
+        long = "/" + "/".join(["n" * 200] * 19) + "/end"
+
+        def source(c):
+            c["mounts"].append({"destination": "/mnt", "type": "bind", "source": long, "options": ["bind"]})
+        text = self.refuse_config(source, says=("/end", "No such file or directory"))
+        self.assertLess(len(text), 1100)
+
+        def root(c):
+            c["root"]["path"] = long
+        self.refuse_config(root, says=("find the root file system /nnn", "/end: No such file or directory"))
+
+        def both(c):
+            c["mounts"].append({"destination": long + "\u00e9" * 3000, "type": "tmpfs" * 900, "source": "x"})
+        text = self.refuse_config(both)
+        self.assertLess(len(text), 1100)
+        self.refuse_config(lambda c: c["process"].update(args=[long]), says=long[:20], status=127)
+
     def test_truncated_json(self):
         self.bundle("true")
         self.config = json.dumps(config("true"))[:-2]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Callers that are careless or unlucky: closed streams, full disks, signals in the middle, commands that race."""
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -50,6 +51,24 @@ class ClosedStreams(Case):
 
 @at_levels("plain")
 class Unlucky(Case):
+    def test_few_descriptors(self):
+        """However few they are, and wherever they run out: a reason, and no state."""
+        self.bundle("sleep", "1000", change=lambda c: c["process"].pop("rlimits", None))
+        failed = 0
+        for limit in range(4, 24):
+            def few():
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            name = self.new_id()
+            done = self.moat("create", "--bundle", self.bundle_path, name, preexec_fn=few)
+            if done.returncode == 0:
+                self.ok("delete", "--force", name)
+                continue
+            failed += 1
+            self.assertIn(b"Too many open files", done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertFalse(os.path.exists(os.path.join(self.root, name)), "%d: %r" % (limit, done.stderr))
+        self.assertIn(failed, range(3, 19))
+
     def test_output_that_cannot_be_written(self):
         self.bundle("sleep", "1000")
         name = self.create()

@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -32,9 +33,46 @@ static void test_err(void **state)
 	err_set(&err, ENOENT, "%s", longer);
 	err_wrap(&err, "%s", longer);
 	err_hint(&err, "%s", longer);
-	assert_int_equal(strlen(err.text), ERR_TEXT_MAX - 1);
+	assert_true(strlen(err.text) < ERR_TEXT_MAX);
 	err_set(&err, ERR_NO_CONTAINER, "no such");
 	assert_string_equal(err.text, "no such");
+}
+
+static bool ends_with_reason(const struct err *err)
+{
+	return str_ends_with(err->text, "end: No such file or directory; make it");
+}
+
+/* What was done, and why it failed, are there whatever the name between them is. */
+static void test_err_with_a_long_name(void **state)
+{
+	static const char *const fillers[] = { "x", "\xc3\xa9", "\xf0\x9f\x90\x8b", "a b ",
+					       "\x80" };
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_LEN(fillers); i++)
+		for (size_t size = 900; size < 20000; size += size < 1100 ? 1 : 997) {
+			size_t step = strlen(fillers[i]), count = size / step;
+			_cleanup_free_ char *name = xcalloc(count * step + 1, 1);
+
+			for (size_t j = 0; j < count; j++)
+				memcpy(name + j * step, fillers[i], step);
+			err_set(&err, ENOENT, "open begin%send", name);
+			err_wrap(&err, "mount the file system of %s", "it");
+			err_hint(&err, "make it");
+			assert_true(strlen(err.text) < ERR_TEXT_MAX);
+			assert_true(str_starts_with(err.text,
+						    "mount the file system of it: open begin"));
+			assert_true(ends_with_reason(&err));
+			assert_true(i == 4 || utf8_is_valid(err.text, strlen(err.text)));
+			assert_true((size >= 930 && size <= 960) ||
+				    (strstr(err.text, "[...]") == NULL) == (size < 930));
+			err_wrap(&err, "do %s with it", name);
+			assert_true(str_starts_with(err.text, "do "));
+			assert_true(ends_with_reason(&err));
+			if (size > 1000)
+				size += step;
+		}
 }
 
 static void test_numbers(void **state)
@@ -274,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_err),
+		cmocka_unit_test(test_err_with_a_long_name),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_sets),
 		cmocka_unit_test(test_signals),

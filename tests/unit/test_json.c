@@ -26,6 +26,8 @@ static void assert_refused(const char *text, size_t size, unsigned flags, int co
 	assert_int_equal(err.code, code);
 }
 
+#define HALF "an escape that is half of a character (a surrogate without its pair)"
+
 static void test_grammar_errors_have_line_and_column(void **state)
 {
 	static const struct {
@@ -45,7 +47,14 @@ static void test_grammar_errors_have_line_and_column(void **state)
 		{ "[\"a\nb\"]", "x:1:3: a control character in a string" },
 		{ "[\"\xff\"]", "x:1:4: a string that is not UTF-8" },
 		{ "[\"\xed\xa0\x80\"]", "x:1:4: a string that is not UTF-8" }, /* a surrogate */
-		{ "[\"\\udc00\"]", "x:1:9: a string that is not UTF-8" },      /* a surrogate */
+		{ "[\"\\udc00\"]", "x:1:3: " HALF },
+		{ "[\"\\ud800\"]", "x:1:3: " HALF },
+		{ "[\"a\\\"\\uDBff?\"]", "x:1:6: " HALF },
+		{ "[\"\\\\\",\n\"\\\\\\ud800\"]", "x:2:4: " HALF },
+		{ "[\"\\ud83d\\u0041\"]", "x:1:3: " HALF },
+		{ "[\"\\ud83d\\ud83d\\udc0b\"]", "x:1:3: " HALF },
+		{ "[\"\\ud83d\\udc0b\\udc0b\"]", "x:1:15: " HALF },
+		{ "{\"\\ud83d\\n\":1}", "x:1:3: " HALF },
 		{ "[\"\\u0000\"]", "x:1:9: a string with a NUL (\\u0000) in it" },
 		{ "{\"a\\u0000\":1}", "x:1:10: a string with a NUL (\\u0000) in it" },
 		{ "{\"a\":1,\n \"b\":2,\n \"a\":3, \"c\":4}",
@@ -94,7 +103,8 @@ static void test_depth_up_to_the_limit(void **state)
 
 static void test_tree(void **state)
 {
-	static const char text[] = "{ /* c */ \"a\": [null, true, \"\\u00e9\"], // d\n \"b\": {} }";
+	static const char text[] = "{ /* c */ \"a\": [null, true, "
+				   "\"\\u00e9\\ud83d\\udc0b\\\\ud800\"], // d\n \"b\": {} }";
 	_cleanup_json_ struct json_document *document = NULL;
 	const struct json *a, *b;
 
@@ -106,7 +116,7 @@ static void test_tree(void **state)
 	assert_int_equal(a->count, 3);
 	assert_int_equal(a->first->kind, JSON_NULL);
 	assert_true(a->first->next->boolean);
-	assert_string_equal(a->first->next->next->text, "\xc3\xa9");
+	assert_string_equal(a->first->next->next->text, "\xc3\xa9\xf0\x9f\x90\x8b\\ud800");
 	assert_null(a->first->next->next->next);
 	assert_int_equal(b->kind, JSON_OBJECT);
 	assert_int_equal(b->count, 0);

@@ -159,10 +159,10 @@ static void test_lifecycle(void **state)
 	assert_non_null(instance);
 	pid = instance->container.pid;
 	assert_int_equal(instance_status(instance), STATUS_CREATED);
-	assert_int_equal(instance_delete(instance, false, &f->err), -1);
-	assert_int_equal(f->err.code, ERR_NOT_RUNNING);
 	assert_int_equal(instance_start(instance, &f->err), 0);
 	assert_int_equal(instance_start(instance, &f->err), -1);
+	assert_int_equal(instance_delete(instance, false, &f->err), -1);
+	assert_int_equal(f->err.code, ERR_NOT_RUNNING);
 	instance_free(instance);
 
 	instance = instance_load(&f->runtime, "one", false, &f->err);
