@@ -73,6 +73,13 @@ void virtqueue_unpop(struct virtqueue *queue);
 void virtqueue_push(struct virtqueue *queue, uint16_t head, uint32_t written);
 
 /*
+ * virtqueue_stage(), virtqueue_publish() - the same for several requests that the driver must find
+ * all at once: stage each, `ahead` counting them from 0, then publish how many they are.
+ */
+void virtqueue_stage(struct virtqueue *queue, uint16_t ahead, uint16_t head, uint32_t written);
+void virtqueue_publish(struct virtqueue *queue, uint16_t count);
+
+/*
  * virtqueue_should_signal() - whether the driver wants an interrupt for what was pushed since the
  * last call. The caller raises it.
  */

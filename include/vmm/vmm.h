@@ -25,12 +25,22 @@ struct vmm_config {
 	 * devices.
 	 */
 	const char *cmdline;
-	int control_fd; /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
-	int fs_fd;	/* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
-	int serial_fd;	/* where the serial console's output goes; -1: no console at all */
+	int control_fd;	   /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
+	int fs_fd;	   /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
+	int serial_fd;	   /* where the serial console's output goes; -1: no console at all */
+	unsigned int nets; /* places for network interfaces, 0 to VMM_NETS_MAX */
 };
 
 #define VMM_VCPUS_MAX 32
+
+/*
+ * Which interfaces there are is known when the container is started, after the guest has booted.
+ * So each has a place in the machine from the beginning, which is empty (a virtio-mmio device of
+ * type 0) until VMM_REQUEST_NET_ADD fills it; then the guest's agent has the kernel look again, at
+ * the platform device virtio-mmio.(VMM_NET_ID + the place's number).
+ */
+#define VMM_NETS_MAX 8u
+#define VMM_NET_ID   32u
 
 /*
  * Lists of host ports are the monitor's; the guest connects to these well-known ones first.
@@ -51,6 +61,12 @@ enum vmm_request_type {
 	VMM_REQUEST_PAUSE,  /* answered by VMM_EVENT_PAUSED */
 	VMM_REQUEST_RESUME, /* answered by VMM_EVENT_RESUMED */
 	VMM_REQUEST_STOP,   /* end the machine at once */
+	/*
+	 * A network interface for place `port`, with its `mac`. The descriptor attached is a tap
+	 * with virtio-net headers of 12 bytes, little-endian, and O_NONBLOCK. Answered by
+	 * VMM_EVENT_NET_ADDED.
+	 */
+	VMM_REQUEST_NET_ADD,
 };
 
 /* What a stream's descriptor is; the vmm cannot ask, its filter has no such calls. */
@@ -65,6 +81,7 @@ struct vmm_request {
 	uint32_t type;
 	uint32_t port;
 	uint32_t flags; /* VMM_REQUEST_PORT_ADD: enum vmm_port_flags */
+	uint8_t mac[6];
 };
 
 /* From the vmm to the monitor. Text is printable ASCII, NUL-terminated. */
@@ -74,6 +91,7 @@ enum vmm_event_type {
 	VMM_EVENT_RESUMED,
 	VMM_EVENT_PORT_CLOSED, /* the connection on `port` has ended, all its data delivered */
 	VMM_EVENT_ENDED,       /* the last event: why the machine ended (enum vmm_end, text) */
+	VMM_EVENT_NET_ADDED,   /* place `port` is filled; text: why it could not be, else empty */
 };
 
 enum vmm_end {

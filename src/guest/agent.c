@@ -86,12 +86,12 @@ static void serve_create(void *data, struct ttrpc_call call, const ProtobufCMess
 
 static void serve_start(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
-	const Moat__Agent__ContainerRequest *request =
-		(const Moat__Agent__ContainerRequest *)message;
+	const Moat__Agent__StartContainerRequest *request =
+		(const Moat__Agent__StartContainerRequest *)message;
 	struct err err = { 0 };
 	struct container *container = container_find(data, request->id, &err);
 
-	if (!container || container_start(container, &err) < 0)
+	if (!container || container_start(container, request->network, &err) < 0)
 		reply_err(call, &err);
 	else
 		reply_empty(call);
@@ -292,7 +292,7 @@ static void serve_shutdown(void *data, struct ttrpc_call call, const ProtobufCMe
 static const struct ttrpc_method methods[] = {
 	METHOD("Hello", hello_request, serve_hello),
 	METHOD("CreateContainer", create_container_request, serve_create),
-	METHOD("StartContainer", container_request, serve_start),
+	METHOD("StartContainer", start_container_request, serve_start),
 	METHOD("Wait", process_request, serve_wait),
 	METHOD("Signal", signal_request, serve_signal),
 	METHOD("Exec", exec_request, serve_exec),

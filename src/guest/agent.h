@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "rpc/agent.pb-c.h"
 #include "rpc/ttrpc.h"
 
 #include <stdbool.h>
@@ -21,6 +22,8 @@ struct machine {
 	int (*connected)(int fd, uint32_t port, struct err *err);
 	/* Take the clock, entropy and name that the host offers. */
 	void (*greet)(int64_t realtime_ns, const void *entropy, size_t size, const char *hostname);
+	/* See guest/network.h. */
+	int (*network)(const Moat__Agent__Network *network, struct err *err);
 	/* Kill all that runs and sync the file systems: what must be before the machine may end. */
 	void (*settle)(void);
 };

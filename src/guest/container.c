@@ -201,13 +201,16 @@ struct process *container_process(const struct agent *agent, const char *id, con
 	return NULL;
 }
 
-int container_start(struct container *container, struct err *err)
+int container_start(struct container *container, const Moat__Agent__Network *network,
+		    struct err *err)
 {
 	int r;
 
 	if (container->started || container->init->exited)
 		return err_set(err, ERR_NOT_RUNNING,
 			       "start container %s: it is not in state created", container->id);
+	if (network && container->agent->machine->network(network, err) < 0)
+		return err_wrap(err, "make the guest's network");
 	r = sandbox_start(container->start_socket, err);
 	fd_replace(&container->start_socket, -1);
 	container->started = r == 0;

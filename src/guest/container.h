@@ -34,8 +34,12 @@ struct container *container_find(const struct agent *agent, const char *id, stru
 struct process *container_process(const struct agent *agent, const char *id, const char *exec_id,
 				  struct err *err);
 
-/* container_start() - run the user's program. 0, or -1 with err set. */
-int container_start(struct container *container, struct err *err);
+/*
+ * container_start() - run the user's program.
+ * @network: what to make of the guest's network before; NULL: nothing. 0, or -1 with err set.
+ */
+int container_start(struct container *container, const Moat__Agent__Network *network,
+		    struct err *err);
 
 /*
  * container_exec() - run a further process.

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "guest/agent.h"
 #include "guest/boot.h"
+#include "guest/network.h"
 #include "guest/vsock.h"
 #include "vmm/vmm.h"
 
@@ -15,6 +16,7 @@ static const struct machine guest = {
 	.connect = vsock_begin,
 	.connected = vsock_finish,
 	.greet = greet,
+	.network = guest_network_make,
 	.settle = boot_settle,
 };
 

@@ -6,13 +6,13 @@
  */
 #include "sandbox/net_devices.h"
 
-#include "sandbox/rtnetlink.h"
-
 #include "base/fd.h"
 #include "base/log.h"
+#include "net/netlink.h"
 #include "oci/config.h"
 
 #include <fcntl.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -51,28 +51,28 @@ static void take_link(const struct nlmsghdr *message, void *context)
 static int find_link(int link, const char *name, struct moved_device *device)
 {
 	struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
-	struct rtnetlink_request request;
+	struct netlink_request request;
 
-	rtnetlink_begin(&request, RTM_GETLINK, 0, &info, sizeof(info));
-	rtnetlink_add(&request, IFLA_IFNAME, name, strlen(name) + 1);
-	return rtnetlink_ask(link, &request, take_link, device);
+	netlink_begin(&request, RTM_GETLINK, 0, &info, sizeof(info));
+	netlink_add(&request, IFLA_IFNAME, name, strlen(name) + 1);
+	return netlink_ask(link, &request, take_link, device);
 }
 
 static size_t copy_bytes(const struct nlmsghdr *message, int type, unsigned char bytes[16])
 {
-	const struct rtattr *attribute = rtnetlink_find(message, sizeof(struct ifaddrmsg), type);
+	const struct nlattr *attribute = netlink_find(message, sizeof(struct ifaddrmsg), type);
 
-	if (!attribute || RTA_PAYLOAD(attribute) > 16)
+	if (!attribute || netlink_size(attribute) > 16)
 		return 0;
-	memcpy(bytes, RTA_DATA(attribute), RTA_PAYLOAD(attribute));
-	return RTA_PAYLOAD(attribute);
+	memcpy(bytes, netlink_data(attribute), netlink_size(attribute));
+	return netlink_size(attribute);
 }
 
 static void take_address(const struct nlmsghdr *message, void *context)
 {
 	const struct ifaddrmsg *header = NLMSG_DATA(message);
 	struct moved_device *device = context;
-	const struct rtattr *flags;
+	const struct nlattr *flags;
 	struct address *address;
 
 	if (message->nlmsg_type != RTM_NEWADDR || (int)header->ifa_index != device->index ||
@@ -84,9 +84,9 @@ static void take_address(const struct nlmsghdr *message, void *context)
 	}
 	address = &device->addresses[device->n_addresses];
 	*address = (struct address){ .header = *header, .flags = header->ifa_flags };
-	flags = rtnetlink_find(message, sizeof(*header), IFA_FLAGS);
-	if (flags && RTA_PAYLOAD(flags) == sizeof(address->flags))
-		memcpy(&address->flags, RTA_DATA(flags), sizeof(address->flags));
+	flags = netlink_find(message, sizeof(*header), IFA_FLAGS);
+	if (flags && netlink_size(flags) == sizeof(address->flags))
+		memcpy(&address->flags, netlink_data(flags), sizeof(address->flags));
 	if (!(address->flags & IFA_F_PERMANENT))
 		return;
 	address->local_size = copy_bytes(message, IFA_LOCAL, address->local);
@@ -98,30 +98,29 @@ static void take_address(const struct nlmsghdr *message, void *context)
 static int read_addresses(int link, struct moved_device *device)
 {
 	struct ifaddrmsg header = { .ifa_family = AF_UNSPEC };
-	struct rtnetlink_request request;
+	struct netlink_request request;
 
-	rtnetlink_begin(&request, RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
-	return rtnetlink_ask(link, &request, take_address, device);
+	netlink_begin(&request, RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
+	return netlink_ask(link, &request, take_address, device);
 }
 
 static int add_address(int link, int index, const struct address *address)
 {
 	struct ifaddrmsg header = address->header;
 	uint32_t flags = address->flags & (IFA_F_NODAD | IFA_F_NOPREFIXROUTE);
-	struct rtnetlink_request request;
+	struct netlink_request request;
 
 	header.ifa_index = (uint32_t)index;
 	header.ifa_flags = 0;
-	rtnetlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &header,
-			sizeof(header));
-	rtnetlink_add(&request, IFA_FLAGS, &flags, sizeof(flags));
+	netlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof(header));
+	netlink_add(&request, IFA_FLAGS, &flags, sizeof(flags));
 	if (address->local_size)
-		rtnetlink_add(&request, IFA_LOCAL, address->local, address->local_size);
+		netlink_add(&request, IFA_LOCAL, address->local, address->local_size);
 	if (address->peer_size)
-		rtnetlink_add(&request, IFA_ADDRESS, address->peer, address->peer_size);
+		netlink_add(&request, IFA_ADDRESS, address->peer, address->peer_size);
 	if (address->broadcast_size)
-		rtnetlink_add(&request, IFA_BROADCAST, address->broadcast, address->broadcast_size);
-	return rtnetlink_ask(link, &request, NULL, NULL);
+		netlink_add(&request, IFA_BROADCAST, address->broadcast, address->broadcast_size);
+	return netlink_ask(link, &request, NULL, NULL);
 }
 
 /* @namespace: where it goes; -1: it stays. @name: its new name; NULL: as it is. */
@@ -130,14 +129,14 @@ static int change_link(int link, int index, unsigned int up, int namespace, cons
 	struct ifinfomsg info = {
 		.ifi_family = AF_UNSPEC, .ifi_index = index, .ifi_flags = up, .ifi_change = up
 	};
-	struct rtnetlink_request request;
+	struct netlink_request request;
 
-	rtnetlink_begin(&request, RTM_NEWLINK, 0, &info, sizeof(info));
+	netlink_begin(&request, RTM_NEWLINK, 0, &info, sizeof(info));
 	if (namespace >= 0)
-		rtnetlink_add(&request, IFLA_NET_NS_FD, &namespace, sizeof(namespace));
+		netlink_add(&request, IFLA_NET_NS_FD, &namespace, sizeof(namespace));
 	if (name)
-		rtnetlink_add(&request, IFLA_IFNAME, name, strlen(name) + 1);
-	return rtnetlink_ask(link, &request, NULL, NULL);
+		netlink_add(&request, IFLA_IFNAME, name, strlen(name) + 1);
+	return netlink_ask(link, &request, NULL, NULL);
 }
 
 /* What a device had, where it is now. */
@@ -196,12 +195,12 @@ static int open_sockets(struct net_devices *devices, int namespace, struct err *
 	devices->inside = fcntl(namespace, F_DUPFD_CLOEXEC, 0);
 	if (devices->own < 0 || devices->inside < 0)
 		return err_set(err, errno, "open the network namespaces");
-	devices->own_link = rtnetlink_open(err);
+	devices->own_link = netlink_open(NETLINK_ROUTE, err);
 	if (devices->own_link < 0)
 		return -1;
 	if (setns(devices->inside, CLONE_NEWNET) < 0)
 		return err_set(err, errno, "enter the container's network namespace");
-	devices->inside_link = rtnetlink_open(err);
+	devices->inside_link = netlink_open(NETLINK_ROUTE, err);
 	if (setns(devices->own, CLONE_NEWNET) < 0)
 		return err_set(err, errno, "return to our own network namespace");
 	return devices->inside_link < 0 ? -1 : 0;

@@ -186,18 +186,30 @@ void virtqueue_unpop(struct virtqueue *queue)
 	queue->state.next_avail--;
 }
 
-void virtqueue_push(struct virtqueue *queue, uint16_t head, uint32_t written)
+void virtqueue_stage(struct virtqueue *queue, uint16_t ahead, uint16_t head, uint32_t written)
 {
 	uint32_t mask = queue->state.size - 1;
 	struct vring_used_elem *element;
 
 	if (!queue->used_ring)
 		return; /* the device was reset while the request was served */
-	element = &queue->used_ring->ring[queue->state.next_used & mask];
+	element = &queue->used_ring->ring[(uint16_t)(queue->state.next_used + ahead) & mask];
 	STORE(element->id, head);
 	STORE(element->len, written);
-	queue->state.next_used++;
+}
+
+void virtqueue_publish(struct virtqueue *queue, uint16_t count)
+{
+	if (!queue->used_ring)
+		return;
+	queue->state.next_used = (uint16_t)(queue->state.next_used + count);
 	__atomic_store_n(&queue->used_ring->idx, queue->state.next_used, __ATOMIC_RELEASE);
+}
+
+void virtqueue_push(struct virtqueue *queue, uint16_t head, uint32_t written)
+{
+	virtqueue_stage(queue, 0, head, written);
+	virtqueue_publish(queue, 1);
 }
 
 bool virtqueue_should_signal(struct virtqueue *queue)

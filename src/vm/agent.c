@@ -4,7 +4,6 @@
 
 #include "base/fd.h"
 #include "oci/config.h"
-#include "rpc/agent.pb-c.h"
 #include "rpc/ttrpc.h"
 
 #include <sys/random.h>
@@ -191,12 +190,13 @@ int agent_create(struct agent *agent, const char *id, const struct oci_config *c
 			  err);
 }
 
-int agent_start(struct agent *agent, const char *id, uint64_t timeout_ms, agent_done_fn done,
-		void *data, struct err *err)
+int agent_start(struct agent *agent, const char *id, Moat__Agent__Network *network,
+		uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err)
 {
-	Moat__Agent__ContainerRequest request = MOAT__AGENT__CONTAINER_REQUEST__INIT;
+	Moat__Agent__StartContainerRequest request = MOAT__AGENT__START_CONTAINER_REQUEST__INIT;
 
 	request.id = (char *)id;
+	request.network = network;
 	return call_agent(agent, "StartContainer", &request.base, &moat__agent__empty__descriptor,
 			  timeout_ms, answered,
 			  (struct call){ .what = "start the container in the guest",

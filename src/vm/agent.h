@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/loop.h"
+#include "rpc/agent.pb-c.h"
 #include "vm/streams.h"
 #include "vm/trees.h"
 
@@ -32,8 +33,9 @@ int agent_hello(struct agent *agent, const char *hostname, uint64_t timeout_ms, 
 int agent_create(struct agent *agent, const char *id, const struct oci_config *config,
 		 const struct trees *trees, const struct stdio *stdio, uint64_t timeout_ms,
 		 agent_done_fn done, struct err *err);
-int agent_start(struct agent *agent, const char *id, uint64_t timeout_ms, agent_done_fn done,
-		void *data, struct err *err);
+/* @network: what to make of the guest's; NULL: nothing. */
+int agent_start(struct agent *agent, const char *id, Moat__Agent__Network *network,
+		uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
 int agent_wait(struct agent *agent, const char *id, agent_ended_fn ended, struct err *err);
 int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
 		 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -53,25 +54,36 @@ static int silent(struct err *err)
 	return err_hint(err, "moat delete --force ends it");
 }
 
-int control_call(int state_fd, const struct control_request *request, struct err *err)
+int control_connect(int state_fd, struct err *err)
 {
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct timeval timeout = { .tv_sec = REPLY_TIMEOUT_SECONDS };
 	struct sockaddr_un address;
-	struct err reply;
-	ssize_t n;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0)
 		return err_set(err, errno, "make a socket");
 	make_address(&address, state_fd);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		if (errno == ENOENT || errno == ECONNREFUSED)
-			return err_set(err, ERR_NOT_RUNNING, "the container is not running");
-		return err_set(err, errno, "connect to the container's monitor");
-	}
-	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0)
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd_steal(&fd);
+	if (errno == ENOENT || errno == ECONNREFUSED)
+		return err_set(err, ERR_NOT_RUNNING, "the container is not running");
+	return err_set(err, errno, "connect to the container's monitor");
+}
+
+int control_send(int fd, const struct control_request *request, const int *fds, size_t count,
+		 struct err *err)
+{
+	if (fd_send(fd, request, sizeof(*request), fds, count) < 0)
 		return err_set(err, errno, "send to the container's monitor");
+	return 0;
+}
+
+int control_reply(int fd, struct err *err)
+{
+	struct err reply;
+	ssize_t n;
+
 	do
 		n = recv(fd, &reply, sizeof(reply), 0);
 	while (n < 0 && errno == EINTR);
@@ -85,6 +97,24 @@ int control_call(int state_fd, const struct control_request *request, struct err
 	if (err)
 		*err = reply;
 	return -1;
+}
+
+int control_call(int state_fd, const struct control_request *request, struct err *err)
+{
+	_cleanup_fd_ int fd = control_connect(state_fd, err);
+
+	if (fd < 0 || control_send(fd, request, NULL, 0, err) < 0)
+		return -1;
+	return control_reply(fd, err);
+}
+
+int control_text(const void *text, size_t size, struct err *err)
+{
+	_cleanup_fd_ int fd = memfd_create("moat-request", MFD_CLOEXEC);
+
+	if (fd < 0 || fd_write_full(fd, text, size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(err, errno, "write a request to the container's monitor");
+	return fd_steal(&fd);
 }
 
 void control_remove(int state_fd)

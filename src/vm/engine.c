@@ -8,6 +8,7 @@
 #include "vm/machine.h"
 #include "vm/monitor.h"
 #include "vm/record.h"
+#include "vm/start.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -94,13 +95,6 @@ static int vm_create(struct container *container, const struct create_options *o
 		r = make(container, &machine, err);
 	machine_close(&machine);
 	return r;
-}
-
-static int vm_start(struct container *container, struct err *err)
-{
-	struct control_request request = { .type = CONTROL_START };
-
-	return control_call(container->state_fd, &request, err);
 }
 
 static int vm_kill(struct container *container, int signal, bool all, struct err *err)

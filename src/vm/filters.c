@@ -7,6 +7,7 @@
 #include "vm/jail.h"
 
 #include <errno.h>
+#include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -53,10 +54,10 @@ struct rule {
 static const struct rule monitor_rules[] = {
 	CALL(epoll_wait, "the loop"),
 	CALL(epoll_ctl, "the loop: clients come and go"),
-	CALL(read, "the agent's answers, signals, timers"),
+	CALL(read, "the agent's answers, signals, timers, a network to be told of"),
 	CALL(write, "requests to the agent, the word to create, log lines"),
-	CALL(recvfrom, "events of the vmm, requests of clients"),
-	CALL(recvmsg, "descriptors"),
+	CALL(recvfrom, "events of the vmm"),
+	CALL(recvmsg, "requests of clients, with descriptors"),
 	CALL(sendmsg, "requests to the vmm"),
 	CALL(sendto, "replies to clients"),
 	CALL(shutdown, "the connection to the agent, when it has ended"),
@@ -84,12 +85,13 @@ static const struct rule vmm_rules[] = {
 	CALL_IF(ioctl, IS(1, KVM_RUN), "run a vCPU"),
 	CALL_IF(ioctl, IS(1, KVM_GET_REGS), "say where a vCPU stood when it crashed"),
 	CALL_IF(ioctl, IS(1, KVM_KVMCLOCK_CTRL), "tell the guest that it was paused"),
+	CALL_IF(ioctl, IS(1, TUNSETOFFLOAD), "let a tap leave to the guest what its driver can do"),
 	CALL(epoll_wait, "the loop"),
 	CALL(epoll_ctl, "the loop: streams come and go"),
-	CALL(read, "eventfds: kicks and calls to the loop's thread"),
+	CALL(read, "eventfds: kicks and calls to the loop's thread; a tap"),
 	CALL(write, "eventfds: interrupts; the serial console; log lines"),
-	CALL(readv, "a stream's descriptor, into the guest's buffers"),
-	CALL(writev, "a stream's descriptor, from the guest's buffers"),
+	CALL(readv, "a stream's descriptor or a tap, into the guest's buffers"),
+	CALL(writev, "a stream's descriptor or a tap, from the guest's buffers"),
 	CALL(recvmsg, "requests of the monitor; a stream that is a socket"),
 	CALL(sendmsg, "events to the monitor, queues to fsd; a stream that is a socket"),
 	CALL(shutdown, "one half of a stream that is a socket"),

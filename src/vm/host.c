@@ -12,27 +12,45 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+
+static bool is_own(int namespace)
+{
+	struct stat own, given;
+
+	return stat("/proc/self/ns/net", &own) == 0 && fstat(namespace, &given) == 0 &&
+	       own.st_dev == given.st_dev && own.st_ino == given.st_ino;
+}
+
+static int join_network(const char *path, struct err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_set(err, errno, "open the network namespace %s", path);
+	if (is_own(fd)) {
+		err_set(err, 0,
+			"linux.namespaces: a microVM cannot use the host's own network (%s)", path);
+		return err_hint(err, "give it a network namespace of its own, or use "
+				     "--isolation=sandbox");
+	}
+	if (setns(fd, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "enter the network namespace %s", path);
+	return 0;
+}
 
 /* The namespace that engines look for behind the container's pid, to put interfaces into it. */
 static int enter_network(const struct oci_config *config, struct err *err)
 {
 	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++) {
 		const struct oci_namespace *namespace = &config->linux_->namespaces[i];
-		_cleanup_fd_ int fd = -1;
 
 		if (!str_eq(namespace->type, "network"))
 			continue;
-		if (!namespace->path)
-			return unshare(CLONE_NEWNET) < 0
-				       ? err_set(err, errno, "make a network namespace")
-				       : 0;
-		fd = open(namespace->path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return err_set(err, errno, "open the network namespace %s",
-				       namespace->path);
-		if (setns(fd, CLONE_NEWNET) < 0)
-			return err_set(err, errno, "enter the network namespace %s",
-				       namespace->path);
+		if (namespace->path && *namespace->path)
+			return join_network(namespace->path, err);
+		if (unshare(CLONE_NEWNET) < 0)
+			return err_set(err, errno, "make a network namespace");
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "fs/fsd.h"
 #include "virtio/memory.h"
+#include "vm/start.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
 
@@ -107,6 +108,7 @@ int machine_open(struct machine *machine, const struct container *container,
 	if (sizing_choose(container->config, settings, &machine->size, err) < 0)
 		return -1;
 	machine->cmdline = make_cmdline(machine);
+	machine->nets = start_has_network(container->config) ? VMM_NETS_MAX : 0;
 	machine->kernel_fd = open_image(machine->kernel_path, "guest kernel",
 					"build one with contrib/kernel/build, or name one in "
 					"/etc/moat/moat.json as \"kernel\"",
@@ -157,7 +159,8 @@ static int vmm_body(void *data, int ready_fd)
 				     .cmdline = machine->cmdline,
 				     .control_fd = launch->control_fd,
 				     .fs_fd = launch->fs_fd,
-				     .serial_fd = launch->serial_fd };
+				     .serial_fd = launch->serial_fd,
+				     .nets = machine->nets };
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
 	struct vmm *vmm;
 	struct err err;

@@ -15,6 +15,7 @@ struct machine {
 	const char *kernel_path, *initrd_path;
 	char *cmdline;
 	int kvm_fd, kernel_fd, initrd_fd, memory_fd;
+	unsigned int nets; /* places for network interfaces */
 	struct trees trees;
 	struct stdio stdio;
 	struct child vmm, fsd;

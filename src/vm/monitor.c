@@ -204,6 +204,8 @@ static bool take_vmm_event(struct monitor *monitor)
 		monitor_note("booted");
 	} else if (event.type == VMM_EVENT_PORT_CLOSED) {
 		port_closed(monitor, event.port);
+	} else if (event.type == VMM_EVENT_NET_ADDED) {
+		starting_net_added(monitor, &event);
 	} else if (event.type == VMM_EVENT_ENDED) {
 		monitor_note("machine ended");
 		if (monitor->phase == PHASE_ENDING)
@@ -302,13 +304,15 @@ int monitor_main(struct machine *machine, int ready_fd)
 {
 	struct monitor monitor = { .machine = machine,
 				   .container = machine->container,
-				   .ready_fd = ready_fd };
+				   .ready_fd = ready_fd,
+				   .network_table = -1 };
 	struct err err;
 
 	monitor_note("monitor started");
 	if (set_up(&monitor, &err) < 0 || loop_run(&monitor.loop, &err) < 0)
 		monitor_fail(&monitor, &err);
 	requests_close(&monitor);
+	starting_close(&monitor, true);
 	machine_close(machine);
 	monitor_note("over");
 	return monitor.status;

@@ -10,6 +10,7 @@
 #include "vm/machine.h"
 #include "vm/record.h"
 
+struct control_request;
 struct vmm_event;
 
 #define MONITOR_CLIENTS_MAX 32
@@ -35,6 +36,13 @@ struct client {
 	uint32_t signal;      /* that it asked for */
 };
 
+/* A start, until the agent is asked. */
+struct starting {
+	struct client *client;	       /* who asked for it; NULL: nobody */
+	Moat__Agent__Network *network; /* NULL: none */
+	unsigned int waiting;	       /* interfaces that the vmm has not yet said it has */
+};
+
 struct monitor {
 	struct machine *machine;
 	const struct container *container;
@@ -47,6 +55,8 @@ struct monitor {
 	uint32_t undrained;   /* bit N: stream N of the workload may still have output */
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
+	struct starting starting;
+	int network_table; /* holds what forwards the container's network; -1: nothing */
 	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];
 };
@@ -92,3 +102,14 @@ int end_of_time(struct source *source, uint32_t events, struct err *err);
 /* requests_init() - listen on the control socket, take signals. Returns 0, or -1 with err set. */
 int requests_init(struct monitor *monitor, struct err *err);
 void requests_close(struct monitor *monitor);
+
+/* client_reply() - the answer to a request; NULL: it was done. client_refuse() - it cannot be. */
+void client_reply(struct client *client, const struct err *err);
+void client_refuse(struct client *client, const char *reason);
+
+/* --- starting.c: the start of the workload -- */
+
+void starting_begin(struct client *client, const struct control_request *request, int *fds);
+void starting_net_added(struct monitor *monitor, const struct vmm_event *event);
+/* starting_close() - forget what was begun. @table_too: and what forwards the network. */
+void starting_close(struct monitor *monitor, bool table_too);

@@ -14,7 +14,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
-#define START_TIMEOUT_MS  120000
 #define SIGNAL_TIMEOUT_MS 10000
 
 static void client_close(struct client *client)
@@ -23,7 +22,7 @@ static void client_close(struct client *client)
 	fd_replace(&client->source.fd, -1);
 }
 
-static void reply(struct client *client, const struct err *err)
+void client_reply(struct client *client, const struct err *err)
 {
 	struct err message = { 0 };
 
@@ -36,40 +35,12 @@ static void reply(struct client *client, const struct err *err)
 	client_close(client);
 }
 
-static void refuse(struct client *client, const char *action)
+void client_refuse(struct client *client, const char *reason)
 {
 	struct err err;
 
-	err_set(&err, ERR_NOT_RUNNING, "%s", action);
-	reply(client, &err);
-}
-
-static void started(void *data, const struct err *err)
-{
-	struct client *client = data;
-	struct monitor *monitor = client->monitor;
-
-	if (!err && monitor->phase == PHASE_CREATED)
-		monitor->phase = PHASE_RUNNING;
-	if (!err)
-		monitor_note("started");
-	reply(client, err);
-}
-
-static void start(struct client *client)
-{
-	struct monitor *monitor = client->monitor;
-	struct err err;
-
-	if (monitor->phase != PHASE_CREATED) {
-		refuse(client, "the container cannot be started: it is not in the state created");
-		return;
-	}
-	if (agent_start(monitor->agent, monitor->container->id, START_TIMEOUT_MS, started, client,
-			&err) < 0)
-		reply(client, &err);
-	else
-		client->waiting = true;
+	err_set(&err, ERR_NOT_RUNNING, "%s", reason);
+	client_reply(client, &err);
 }
 
 /* A guest that does not act on SIGKILL is switched off: that is always possible. */
@@ -82,7 +53,7 @@ static void signalled(void *data, const struct err *err)
 		monitor_stop(client->monitor, 128 + SIGKILL);
 		err = NULL;
 	}
-	reply(client, err);
+	client_reply(client, err);
 }
 
 static void send_signal(struct client *client, const struct control_request *request)
@@ -93,16 +64,16 @@ static void send_signal(struct client *client, const struct control_request *req
 	if (monitor->phase == PHASE_DRAINING && request->signal == SIGKILL) {
 		/* The workload is gone; its last output waits for a reader that does not read. */
 		monitor_stop(monitor, monitor->status);
-		reply(client, NULL);
+		client_reply(client, NULL);
 		return;
 	}
 	if (monitor->phase != PHASE_CREATED && monitor->phase != PHASE_RUNNING) {
-		refuse(client, "the container is not running");
+		client_refuse(client, "the container is not running");
 		return;
 	}
 	if (request->signal < 1 || request->signal >= NSIG) {
 		err_set(&err, EINVAL, "send signal %u", request->signal);
-		reply(client, &err);
+		client_reply(client, &err);
 		return;
 	}
 	client->signal = request->signal;
@@ -112,24 +83,35 @@ static void send_signal(struct client *client, const struct control_request *req
 		signalled(client, &err);
 }
 
+static void serve(struct client *client, const struct control_request *request, int *fds)
+{
+	switch (request->type) {
+	case CONTROL_START:
+		starting_begin(client, request, fds);
+		break;
+	case CONTROL_KILL:
+		send_signal(client, request);
+		break;
+	default:
+		client_refuse(client, "the container's monitor does not know this request");
+	}
+}
+
 static int client_ready(struct source *source, uint32_t events, struct err *err)
 {
 	struct client *client = source->data;
+	int fds[CONTROL_DESCRIPTORS];
 	struct control_request request;
-	ssize_t n = recv(source->fd, &request, sizeof(request), MSG_DONTWAIT);
+	ssize_t n = fd_receive(source->fd, &request, sizeof(request), fds, CONTROL_DESCRIPTORS);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && errno == EAGAIN)
 		return 0;
-	if (n != (ssize_t)sizeof(request) || client->waiting) {
+	if (n != (ssize_t)sizeof(request) || client->waiting)
 		client_close(client); /* gone; an open call keeps its place until it is answered */
-		return 0;
-	}
-	if (request.type == CONTROL_START)
-		start(client);
-	else if (request.type == CONTROL_KILL)
-		send_signal(client, &request);
 	else
-		refuse(client, "the container's monitor does not know this request");
+		serve(client, &request, fds);
+	for (int i = 0; i < CONTROL_DESCRIPTORS; i++)
+		fd_replace(&fds[i], -1);
 	return 0;
 }
 

@@ -37,6 +37,19 @@ static void port_add(struct vmm *vmm, const struct vmm_request *request, int *fd
 	control_event(vmm, VMM_EVENT_PORT_CLOSED, request->port);
 }
 
+static void net_add(struct vmm *vmm, const struct vmm_request *request, int *fd)
+{
+	struct vmm_event event = { .type = VMM_EVENT_NET_ADDED, .port = request->port };
+	struct err err;
+
+	if (request->port >= vmm->nets || *fd < 0)
+		snprintf(event.text, sizeof(event.text), "add network interface %u of %u",
+			 request->port, vmm->nets);
+	else if (net_attach(&vmm->net[request->port], fd_steal(fd), request->mac, &err) < 0)
+		snprintf(event.text, sizeof(event.text), "%.400s", err.text);
+	fd_send(vmm->control.fd, &event, sizeof(event), NULL, 0);
+}
+
 static void pause_vcpus(struct vmm *vmm)
 {
 	if (vmm->run == RUN_GO)
@@ -66,6 +79,9 @@ static int control_ready(struct source *source, uint32_t events, struct err *err
 		return 0;
 	case VMM_REQUEST_PORT_REMOVE:
 		vsock_port_remove(vmm->vsock, request.port);
+		return 0;
+	case VMM_REQUEST_NET_ADD:
+		net_add(vmm, &request, &fd);
 		return 0;
 	case VMM_REQUEST_PAUSE:
 		pause_vcpus(vmm);

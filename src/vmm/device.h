@@ -63,6 +63,7 @@ struct device {
 	void *transport_data;
 	uint64_t features; /* what was negotiated, while active */
 	bool active;	   /* between DRIVER_OK and a reset or a failure */
+	bool absent;	   /* a placeholder so far: the guest sees no device here */
 	struct virtqueue queues[DEVICE_QUEUES_MAX];
 	/*
 	 * The transport's eventfds: kicks that come from the driver, the interrupt that goes to
@@ -79,6 +80,15 @@ static inline void device_signal(struct device *device, unsigned int queue)
 {
 	if (virtqueue_should_signal(&device->queues[queue]))
 		device->transport->signal(device);
+}
+
+/*
+ * device_appear() - a placeholder becomes the device: its configuration space is filled. The guest
+ * looks at the place again when it is told to (by the agent).
+ */
+static inline void device_appear(struct device *device)
+{
+	__atomic_store_n(&device->absent, false, __ATOMIC_RELEASE);
 }
 
 /*

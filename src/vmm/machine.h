@@ -10,10 +10,11 @@
 #include "vmm/fs.h"
 #include "vmm/kvm.h"
 #include "vmm/mmio.h"
+#include "vmm/net.h"
 #include "vmm/serial.h"
 #include "vmm/vmm.h"
 
-#define MACHINE_DEVICES_MAX 8u
+#define MACHINE_DEVICES_MAX (8u + VMM_NETS_MAX)
 
 struct vcpu {
 	struct vmm *vmm;
@@ -36,7 +37,9 @@ struct vmm {
 	struct fs_device fs;
 	struct device rng;
 	struct device *vsock;
-	struct serial *serial; /* NULL: no console */
+	struct net_device net[VMM_NETS_MAX];
+	unsigned int nets, first_net; /* their number; the first one's on the bus */
+	struct serial *serial;	      /* NULL: no console */
 
 	struct vcpu vcpus[VMM_VCPUS_MAX];
 	unsigned int vcpu_count;

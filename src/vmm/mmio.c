@@ -44,6 +44,12 @@ static void interrupt(struct mmio_device *mmio, uint32_t cause)
 	eventfd_write(mmio->device->call_fd, 1);
 }
 
+/* A placeholder (4.2.2.2), until device_appear(). */
+static bool is_absent(const struct mmio_device *mmio)
+{
+	return __atomic_load_n(&mmio->device->absent, __ATOMIC_ACQUIRE);
+}
+
 static void queues_deactivate(struct device *device)
 {
 	device->active = false;
@@ -287,7 +293,7 @@ static uint32_t register_read(struct mmio_device *mmio, uint64_t offset)
 	case VIRTIO_MMIO_VERSION:
 		return 2;
 	case VIRTIO_MMIO_DEVICE_ID:
-		return mmio->device->ops->type;
+		return is_absent(mmio) ? 0 : mmio->device->ops->type;
 	case VIRTIO_MMIO_VENDOR_ID:
 		return VENDOR;
 	case VIRTIO_MMIO_DEVICE_FEATURES:
@@ -336,7 +342,7 @@ void mmio_write(struct mmio_device *mmio, uint64_t offset, const void *data, uin
 {
 	uint32_t value;
 
-	if (size != 4 || offset % 4 || offset >= VIRTIO_MMIO_CONFIG)
+	if (size != 4 || offset % 4 || offset >= VIRTIO_MMIO_CONFIG || is_absent(mmio))
 		return;
 	memcpy(&value, data, 4);
 	pthread_mutex_lock(&mmio->lock);

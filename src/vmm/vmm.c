@@ -74,6 +74,12 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	rng_init(&vmm->rng);
 	if (attach(vmm, &vmm->rng, err) < 0)
 		return -1;
+	vmm->first_net = vmm->devices;
+	for (; vmm->nets < config->nets; vmm->nets++) {
+		net_init(&vmm->net[vmm->nets], &vmm->loop);
+		if (attach(vmm, &vmm->net[vmm->nets].device, err) < 0)
+			return -1;
+	}
 	if (config->serial_fd < 0)
 		return 0;
 	vmm->serial = xcalloc(1, sizeof(*vmm->serial));
@@ -90,8 +96,9 @@ static char *make_cmdline(const struct vmm *vmm, const char *callers)
 
 	for (unsigned int i = 0; i < vmm->devices; i++) {
 		char *longer =
-			xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u", cmdline, MMIO_SIZE >> 10,
-				  MMIO_BASE + i * MMIO_SIZE, MMIO_GSI_FIRST + i);
+			xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u:%u", cmdline,
+				  MMIO_SIZE >> 10, MMIO_BASE + i * MMIO_SIZE, MMIO_GSI_FIRST + i,
+				  i < vmm->first_net ? i : VMM_NET_ID + i - vmm->first_net);
 
 		free(cmdline);
 		cmdline = longer;
@@ -121,6 +128,11 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	if (config->vcpus < 1 || config->vcpus > VMM_VCPUS_MAX)
 		return err_set(err, 0, "make a machine of %u vCPUs; it can have 1 to %u",
 			       config->vcpus, VMM_VCPUS_MAX);
+	if (config->nets > VMM_NETS_MAX)
+		return err_set(err, 0,
+			       "make a machine with room for %u network interfaces; it can "
+			       "have %u",
+			       config->nets, VMM_NETS_MAX);
 	if (guest_memory_map(&vmm->memory, config->memory_fd, config->memory_size, err) < 0 ||
 	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
 	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||
@@ -136,6 +148,8 @@ static void machine_free(struct vmm *vmm)
 	vcpus_join(vmm);
 	for (unsigned int i = 0; i < vmm->devices; i++)
 		mmio_free(&vmm->mmio[i]);
+	for (unsigned int i = 0; i < vmm->nets; i++)
+		net_free(&vmm->net[i]);
 	if (vmm->vsock)
 		vsock_free(vmm->vsock);
 	if (vmm->serial)

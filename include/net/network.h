@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A container's network at level vm. An engine has prepared a network namespace; each of its
+ * interfaces is joined to a tap there, frame by frame, and the guest behind the taps gets what the
+ * namespace had: names, MACs, addresses, routes, neighbours, MTUs. The namespace's own kernel sees
+ * none of the frames, so that nobody but the guest answers.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "rpc/agent.pb-c.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NETWORK_INTERFACES_MAX 8u
+
+/* --- on the host -- */
+
+struct network {
+	Moat__Agent__Network *message;		/* what the guest is told */
+	int interfaces[NETWORK_INTERFACES_MAX]; /* index of each of its interfaces */
+	int taps[NETWORK_INTERFACES_MAX];
+	int table; /* a socket: when the last descriptor of it is closed, the table is gone */
+};
+
+/* network_init() - none. */
+void network_init(struct network *network);
+void network_release(struct network *network);
+
+/*
+ * network_attach() - look at a network namespace, and forward its interfaces to taps.
+ * @namespace: a descriptor of it, the caller's.
+ *
+ * An interface is one that is up, is an Ethernet, and is not part of a bridge. Fills network, which
+ * is to be released in both cases; the taps and the table last as long as their descriptors.
+ * Returns 0, or -1 with err set: EBUSY where another machine has the namespace.
+ */
+int network_attach(struct network *network, int namespace, struct err *err);
+
+/* --- their parts, in the namespace -- */
+
+/*
+ * network_look() - fill network->message and the interfaces of it.
+ * @link: netlink_open(NETLINK_ROUTE). Returns 0, or -1 with err set.
+ */
+int network_look(struct network *network, int link, struct err *err);
+
+/*
+ * tap_open() - make a tap named "moatN": up, silent, with virtio-net headers of 12 bytes.
+ * @index: where its index is put. Returns its descriptor (O_NONBLOCK), or -1 with err set.
+ */
+int tap_open(int link, int *index, struct err *err);
+
+/* A pair of interfaces of which each sends what the other receives. */
+struct forward {
+	int outer, inner; /* indexes: the engine's, and the tap */
+	const char *outer_name;
+	char inner_name[16];
+};
+
+/*
+ * forward_make() - the nftables table that does it: family netdev, named FORWARD_TABLE.
+ * Returns a descriptor, whose end is the table's; -1 with err set: EBUSY where there is one.
+ */
+#define FORWARD_TABLE "moat"
+int forward_make(const struct forward *forwards, size_t count, struct err *err);
+
+/* --- in the guest, and for taps -- */
+
+/*
+ * network_be_silent() - let the kernel make no IPv6 address of its own for an interface: those that
+ * it gets are all. Returns 0, or -1 with errno set.
+ */
+int network_be_silent(int link, int index);
+
+/*
+ * network_apply() - give interfaces their names, MTUs, addresses and neighbours, bring them up, and
+ * add the routes.
+ * @indexes: of the interfaces, in the message's order.
+ *
+ * Returns 0, or -1 with err set.
+ */
+int network_apply(const Moat__Agent__Network *network, const int *indexes, int link,
+		  struct err *err);

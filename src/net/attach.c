@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* From a namespace that an engine has prepared to taps that a machine can be given. */
+#include "net/network.h"
+
+#include "base/fd.h"
+#include "net/netlink.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <string.h>
+
+void network_init(struct network *network)
+{
+	*network = (struct network){ .table = -1 };
+	for (size_t i = 0; i < NETWORK_INTERFACES_MAX; i++)
+		network->taps[i] = -1;
+}
+
+void network_release(struct network *network)
+{
+	for (size_t i = 0; i < NETWORK_INTERFACES_MAX; i++)
+		fd_replace(&network->taps[i], -1);
+	fd_replace(&network->table, -1);
+	if (network->message)
+		moat__agent__network__free_unpacked(steal(network->message), NULL);
+}
+
+/* In the namespace. */
+static int attach(struct network *network, struct err *err)
+{
+	_cleanup_fd_ int link = netlink_open(NETLINK_ROUTE, err);
+	struct forward forwards[NETWORK_INTERFACES_MAX];
+	size_t count;
+
+	if (link < 0 || network_look(network, link, err) < 0)
+		return -1;
+	count = network->message->n_interfaces;
+	for (size_t i = 0; i < count; i++) {
+		struct forward *forward = &forwards[i];
+
+		forward->outer = network->interfaces[i];
+		forward->outer_name = network->message->interfaces[i]->name;
+		network->taps[i] = tap_open(link, &forward->inner, err);
+		if (network->taps[i] < 0)
+			return -1;
+		if (!if_indextoname((unsigned int)forward->inner, forward->inner_name))
+			return err_set(err, errno, "find the name of a tap");
+	}
+	if (!count)
+		return 0;
+	network->table = forward_make(forwards, count, err);
+	return network->table < 0 ? -1 : 0;
+}
+
+int network_attach(struct network *network, int namespace, struct err *err)
+{
+	_cleanup_fd_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int r;
+
+	network_init(network);
+	if (own < 0)
+		return err_set(err, errno, "open our own network namespace");
+	if (setns(namespace, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "enter the container's network namespace");
+	r = attach(network, err);
+	if (setns(own, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "return to our own network namespace");
+	return r;
+}

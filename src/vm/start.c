@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Starting a container. Only now is its network known: engines put interfaces into its namespace
+ * before create, by a hook, or between create and start. The command, which has the rights, makes
+ * taps and the table that forwards to them, and hands their descriptors to the monitor, which has
+ * no rights; with the last of these descriptors taps and table are gone.
+ */
+#include "vm/start.h"
+
+#include "base/fd.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "net/network.h"
+#include "oci/config.h"
+#include "vm/control.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+bool start_has_network(const struct oci_config *config)
+{
+	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++)
+		if (str_eq(config->linux_->namespaces[i].type, "network"))
+			return true;
+	return false;
+}
+
+/* The monitor is in the container's network namespace from its beginning. */
+static int open_namespace(const struct container *container, struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)container->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, errno, "open the container's network namespace");
+	/* Asked afterwards: so it was it whose namespace that is. */
+	if (!proc_is_alive(container->pid, container->start_time))
+		return err_set(err, ERR_NOT_RUNNING, "the container is not running");
+	return fd_steal(&fd);
+}
+
+static int send_network(int socket, const struct network *network, struct err *err)
+{
+	Moat__Agent__Network *message = network->message;
+	size_t count = message->n_interfaces;
+	size_t size = moat__agent__network__get_packed_size(message);
+	_cleanup_free_ uint8_t *packed = xcalloc(1, size + 1);
+	_cleanup_fd_ int text = -1;
+	struct control_request request = { .type = CONTROL_START, .size = (uint32_t)size };
+	int fds[CONTROL_DESCRIPTORS];
+
+	_Static_assert(NETWORK_INTERFACES_MAX + 2 <= CONTROL_DESCRIPTORS, "all fit");
+	if (size > CONTROL_TEXT_MAX)
+		return err_set(err, E2BIG, "tell the guest of its network");
+	moat__agent__network__pack(message, packed);
+	text = control_text(packed, size, err);
+	if (text < 0)
+		return -1;
+	fds[0] = text;
+	fds[1] = network->table;
+	for (size_t i = 0; i < count; i++)
+		fds[2 + i] = network->taps[i];
+	return control_send(socket, &request, fds, count + 2, err);
+}
+
+static int start_attached(const struct container *container, struct network *network,
+			  struct err *err)
+{
+	const struct control_request request = { .type = CONTROL_START };
+	_cleanup_fd_ int socket = control_connect(container->state_fd, err);
+	_cleanup_fd_ int namespace = -1;
+
+	if (socket < 0)
+		return -1;
+	if (start_has_network(container->config)) {
+		namespace = open_namespace(container, err);
+		if (namespace < 0 || network_attach(network, namespace, err) < 0)
+			return -1;
+	}
+	if (network->message && network->message->n_interfaces) {
+		if (send_network(socket, network, err) < 0)
+			return -1;
+	} else if (control_send(socket, &request, NULL, 0, err) < 0) {
+		return -1;
+	}
+	network_release(network); /* they are the monitor's alone */
+	return control_reply(socket, err);
+}
+
+int vm_start(struct container *container, struct err *err)
+{
+	struct network network;
+	int r;
+
+	network_init(&network);
+	r = start_attached(container, &network, err);
+	network_release(&network);
+	return r;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Network device (virtio 1.2, 5.1): moves frames between the guest's buffers and a tap, with the
+ * checksums and segments left undone that the other side has agreed to do. One pair of queues,
+ * mergeable receive buffers, no control queue. It knows nothing of addresses.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "vmm/device.h"
+
+#include <linux/virtio_net.h>
+
+/* The kernel's virtio_net_hdr as virtio 1 has it: with num_buffers, always (5.1.6.1). */
+#define NET_HEADER sizeof(struct virtio_net_hdr_v1)
+/* An IP packet of 65,535 bytes, an Ethernet header, two VLAN tags. */
+#define NET_FRAME_MAX  (65535u + 14u + 8u)
+#define NET_PACKET_MAX (NET_FRAME_MAX + (uint32_t)NET_HEADER) /* as the tap gives and takes it */
+
+enum { NET_RECEIVE, NET_TRANSMIT, NET_QUEUES };
+
+struct net_device {
+	struct device device;
+	struct loop *loop;
+	struct source tap; /* fd -1: none yet */
+	bool readable;	   /* set by an (edge-triggered) event, cleared by EAGAIN */
+	/* A packet that was read where buffers for the largest were not at hand, and waits. */
+	uint8_t *packet;  /* NET_PACKET_MAX bytes */
+	uint32_t waiting; /* its size; 0: none */
+};
+
+/* net_init() - a placeholder, until net_attach(). */
+void net_init(struct net_device *net, struct loop *loop);
+void net_free(struct net_device *net);
+
+/*
+ * net_attach() - make the placeholder a network card.
+ * @tap: as vmm.h says at VMM_REQUEST_NET_ADD; owned by the device from now on, also on failure.
+ *
+ * Returns 0, or -1 with err set (EEXIST: it is one already).
+ */
+int net_attach(struct net_device *net, int tap, const uint8_t mac[6], struct err *err);
+
+/* --- net_receive.c, net_send.c -- */
+
+/* At most so many packets in one go; the loop's other work has its turn in between. */
+#define NET_BATCH 64u
+
+/*
+ * net_receive() - from the tap into the guest's buffers, while there are both.
+ * net_send() - from the guest's buffers to the tap. What the tap does not take is lost, as on any
+ * network.
+ * Each returns 0, or -1 with err set: the driver broke its ring.
+ */
+int net_receive(struct net_device *net, struct err *err);
+int net_send(struct net_device *net, struct err *err);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * From the tap to the guest. A read of the tap takes a whole packet or loses its end, and nobody
+ * can say beforehand how large it is. So buffers for the largest are gathered and read into
+ * directly; where the guest has given less, the packet is read aside and waits for what it needs.
+ */
+#include "vmm/net.h"
+
+#include <endian.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define PARTS_MAX 1024u /* what readv(2) takes: IOV_MAX */
+
+/* Requests taken from the queue and not given back, in order. */
+struct buffers {
+	struct {
+		uint16_t head;
+		unsigned int parts;
+		uint32_t size;
+	} chain[VIRTQUEUE_SIZE_MAX];
+	unsigned int first, count; /* of chain; [first, first + count) are there */
+	struct iovec part[PARTS_MAX];
+	unsigned int first_part, parts;
+	uint64_t size; /* bytes of all */
+	bool complete; /* as many as there can be at once */
+};
+
+static void buffers_compact(struct buffers *buffers)
+{
+	memmove(buffers->chain, buffers->chain + buffers->first,
+		buffers->count * sizeof(buffers->chain[0]));
+	memmove(buffers->part, buffers->part + buffers->first_part,
+		buffers->parts * sizeof(buffers->part[0]));
+	buffers->first = buffers->first_part = 0;
+}
+
+static void buffers_add(struct buffers *buffers, const struct chain *chain)
+{
+	if (buffers->first + buffers->count == VIRTQUEUE_SIZE_MAX ||
+	    buffers->first_part + buffers->parts + chain->writable_count > PARTS_MAX)
+		buffers_compact(buffers);
+	buffers->chain[buffers->first + buffers->count].head = chain->head;
+	buffers->chain[buffers->first + buffers->count].parts = chain->writable_count;
+	buffers->chain[buffers->first + buffers->count].size = chain->writable_size;
+	memcpy(buffers->part + buffers->first_part + buffers->parts,
+	       chain->iov + chain->readable_count, chain->writable_count * sizeof(struct iovec));
+	buffers->parts += chain->writable_count;
+	buffers->size += chain->writable_size;
+	buffers->count++;
+}
+
+/* Without mergeable buffers a packet has one. Returns 0, or -1 with err set. */
+static int buffers_fill(struct buffers *buffers, struct net_device *net, struct err *err)
+{
+	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
+	bool merge = net->device.features & (1ull << VIRTIO_NET_F_MRG_RXBUF);
+	struct chain chain;
+	int r = 1;
+
+	buffers->complete = false;
+	while (buffers->size < NET_PACKET_MAX && !buffers->complete && (merge || !buffers->count)) {
+		r = virtqueue_pop(queue, &chain, err);
+		if (r <= 0)
+			break;
+		if (chain.writable_size < NET_HEADER)
+			return err_set(err, 0, "a buffer of %u bytes to receive into",
+				       chain.writable_size);
+		if (buffers->parts + chain.writable_count > PARTS_MAX) {
+			virtqueue_unpop(queue);
+			buffers->complete = true;
+			break;
+		}
+		buffers_add(buffers, &chain);
+	}
+	if (buffers->count == (merge ? queue->state.size : 1))
+		buffers->complete = true;
+	return r < 0 ? -1 : 0;
+}
+
+static void copy_at(const struct iovec *part, unsigned int parts, size_t offset, const void *data,
+		    size_t size)
+{
+	const uint8_t *bytes = data;
+
+	for (unsigned int i = 0; i < parts && size; i++) {
+		size_t n = part[i].iov_len;
+
+		if (offset >= n) {
+			offset -= n;
+			continue;
+		}
+		n = n - offset < size ? n - offset : size;
+		memcpy((uint8_t *)part[i].iov_base + offset, bytes, n);
+		bytes += n;
+		size -= n;
+		offset = 0;
+	}
+}
+
+/* A packet of size bytes lies in the buffers: the guest gets those that it fills. */
+static void deliver(struct buffers *buffers, struct virtqueue *queue, uint32_t size)
+{
+	uint32_t left = size;
+	uint16_t used = 0, number;
+
+	for (uint32_t sum = 0; sum < size; used++)
+		sum += buffers->chain[buffers->first + used].size;
+	number = htole16(used);
+	copy_at(buffers->part + buffers->first_part, buffers->parts,
+		offsetof(struct virtio_net_hdr_v1, num_buffers), &number, sizeof(number));
+	for (uint16_t i = 0; i < used; i++) {
+		uint32_t room = buffers->chain[buffers->first + i].size;
+		uint32_t filled = left < room ? left : room;
+
+		virtqueue_stage(queue, i, buffers->chain[buffers->first + i].head, filled);
+		left -= filled;
+		buffers->size -= room;
+		buffers->parts -= buffers->chain[buffers->first + i].parts;
+		buffers->first_part += buffers->chain[buffers->first + i].parts;
+	}
+	/* All at once: a driver that sees the first looks for the others. */
+	virtqueue_publish(queue, used);
+	buffers->first += used;
+	buffers->count -= used;
+}
+
+/* Returns the packet's size, 0 where there is none. It lies in the buffers, or aside. */
+static uint32_t take_packet(struct net_device *net, const struct buffers *buffers, bool *aside)
+{
+	ssize_t n;
+
+	*aside = buffers->size < NET_PACKET_MAX;
+	if (*aside)
+		n = read(net->tap.fd, net->packet, NET_PACKET_MAX);
+	else
+		n = readv(net->tap.fd, buffers->part + buffers->first_part, (int)buffers->parts);
+	if (n < 0) /* there is no more, or the tap itself is */
+		net->readable = false;
+	return n < (ssize_t)NET_HEADER || n > (ssize_t)NET_PACKET_MAX ? 0 : (uint32_t)n;
+}
+
+/* One packet. Returns 1; 0 where there is nothing to do; -1 with err set. */
+static int receive_one(struct net_device *net, struct buffers *buffers, struct err *err)
+{
+	uint32_t size = net->waiting;
+	bool aside = true;
+
+	if (!size && !net->readable)
+		return 0;
+	if (buffers_fill(buffers, net, err) < 0)
+		return -1;
+	if (!buffers->count)
+		return 0;
+	if (!size)
+		size = take_packet(net, buffers, &aside);
+	net->waiting = 0;
+	if (!size)
+		return net->readable;
+	if (size > buffers->size && !buffers->complete) {
+		net->waiting = size;
+		return 0; /* the guest's next kick brings more */
+	}
+	if (size > buffers->size)
+		return 1; /* it will never fit: lost */
+	if (aside)
+		copy_at(buffers->part + buffers->first_part, buffers->parts, 0, net->packet, size);
+	deliver(buffers, &net->device.queues[NET_RECEIVE], size);
+	return 1;
+}
+
+int net_receive(struct net_device *net, struct err *err)
+{
+	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
+	struct buffers buffers;
+	unsigned int served = 0;
+	int r = 1;
+
+	buffers.first = buffers.count = buffers.first_part = buffers.parts = 0;
+	buffers.size = 0;
+	while (served < NET_BATCH && (r = receive_one(net, &buffers, err)) > 0)
+		served++;
+	for (; buffers.count; buffers.count--)
+		virtqueue_unpop(queue);
+	if (served == NET_BATCH)
+		eventfd_write(net->device.kick_fds[NET_RECEIVE], 1);
+	device_signal(&net->device, NET_RECEIVE);
+	return r < 0 ? -1 : 0;
+}
