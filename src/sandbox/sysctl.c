@@ -91,32 +91,37 @@ int sysctl_check(const struct setup *setup, struct err *err)
 	return 0;
 }
 
-/* A group inside as the host numbers it, cut to those that are mapped. */
-static uint64_t host_group(const struct oci_linux *config, uint64_t group)
+/* A group inside as its host (host) or it itself numbers it, cut to those that are mapped. */
+static uint64_t cut_group(const struct oci_linux *config, uint64_t group, bool host)
 {
 	uint64_t greatest = 0;
 
 	for (size_t i = 0; i < config->n_gid_mappings; i++) {
 		const struct oci_id_mapping *map = &config->gid_mappings[i];
+		uint64_t base = host ? map->host_id : map->container_id;
 
 		if (group >= map->container_id && group - map->container_id < map->size)
-			return map->host_id + (group - map->container_id);
-		if (map->size && (uint64_t)map->host_id + map->size - 1 > greatest)
-			greatest = (uint64_t)map->host_id + map->size - 1;
+			return base + (group - map->container_id);
+		if (map->size && base + map->size - 1 > greatest)
+			greatest = base + map->size - 1;
 	}
 	return greatest;
 }
 
-/* The kernel takes groups as whoever writes them sees them: for a network that was joined, the
- * host. */
+/*
+ * The kernel takes groups as whoever writes them sees them: for a network that was joined, the
+ * host. It refuses one that is not mapped, and docker asks for all that there could be.
+ */
 static char *translate_value(const struct setup *setup, const char *path, const char *value)
 {
+	bool host = setup->foreign & CLONE_NEWNET;
 	unsigned long long first, last;
 
-	if ((setup->foreign & CLONE_NEWNET) && str_eq(path, "sys/net/ipv4/ping_group_range") &&
+	if (setup->linux_->n_gid_mappings && str_eq(path, "sys/net/ipv4/ping_group_range") &&
 	    sscanf(value, "%llu %llu", &first, &last) == 2 && first <= last)
-		return xasprintf("%llu %llu", (unsigned long long)host_group(setup->linux_, first),
-				 (unsigned long long)host_group(setup->linux_, last));
+		return xasprintf("%llu %llu",
+				 (unsigned long long)cut_group(setup->linux_, first, host),
+				 (unsigned long long)cut_group(setup->linux_, last, host));
 	return xstrdup(value);
 }
 

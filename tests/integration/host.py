@@ -11,6 +11,7 @@ import struct
 import time
 
 RUN_TAG = os.environ.setdefault("MOAT_TEST_TAG", "moat" + secrets.token_hex(4))
+all_cgroups = False  # set by a runner whose cgroup namespace is its own
 IN_LAB = os.environ.get("MOAT_LAB") == "1"
 TIME_SCALE = float(os.environ.get("MOAT_TIME_SCALE") or 1)
 
@@ -36,7 +37,7 @@ def cgroups():
         for directory, names, _ in os.walk(root):
             for name in names:
                 path = os.path.join(directory, name)
-                if RUN_TAG in path or (IN_LAB and name != "moat"):
+                if RUN_TAG in path or all_cgroups or (IN_LAB and name != "moat"):
                     found.add(path)
     return found
 

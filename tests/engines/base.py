@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+The base of engine tests. A class of them is made once for each engine and level; each method is one feature, and its name a
+row of the table that the runner prints at the end:
+
+    @on("podman", "docker")
+    class Life(EngineCase):
+        def test_run(self):
+            self.assertEqual(self.run_("echo", "hi"), "hi\n")
+
+Every test is checked for the containers, processes, mounts, cgroups, interfaces and files that it left.
+"""
+import itertools
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import engines
+import harness
+import host
+import machine
+from host import TIME_SCALE
+from images import BUSYBOX
+
+LEVELS = ("plain", "sandbox", "vm")
+ALL = bool(os.environ.get("MOAT_TEST_ALL"))
+_numbers = itertools.count(1)
+
+# What engines keep when the last container is gone: their network's tables and what they lock.
+KEPT = re.compile(r"^(nft table (filter|nat|mangle|raw) of|file /run/(netns|lock|docker|containerd|crun|moat|user)\b|"
+                  r"file /run/xtables.lock|file /tmp/(podman-run-|containers-user-|storage-run-)|file /run/libpod|"
+                  r"file /run/containers|file /var/tmp/|mount (gone: )?\S+ on \S+/graph/overlay \(|cgroup \S+/(docker|libpod_parent(/conmon)?)$)")
+
+# What the engines complain of on a machine without systemd.
+NOISE = re.compile("level=warning|unable to get systemd connection to remove healthchecks")
+
+
+def on(*names, levels=LEVELS):
+    """Class decorator: a class for each engine and level, in the same module."""
+    def decorate(cls):
+        module = sys.modules[cls.__module__]
+        for name, level in itertools.product(names, levels):
+            made = cls.__name__ + name.capitalize() + level.capitalize()
+            setattr(module, made, type(made, (cls,), {
+                "engine_name": name, "level": level, "__module__": cls.__module__, "__doc__": cls.__doc__}))
+        return None
+    return decorate
+
+
+def only(*names, why):
+    """Method decorator: the other engines do not have it."""
+    def decorate(method):
+        method.only, method.why = names, why
+        return method
+    return decorate
+
+
+def long(method):
+    """Method decorator: only with tests/engines/run --all."""
+    method.long = True
+    return method
+
+
+class EngineCase(unittest.TestCase):
+    maxDiff = 2000
+    engine_name = level = None
+
+    @classmethod
+    def setUpClass(cls):
+        reason = engines.KINDS[cls.engine_name].why_not() or harness.why_no_level(cls.level)
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.engine = engines.get(cls.engine_name, cls.level)
+
+    def setUp(self):
+        method = getattr(self, self._testMethodName)
+        if self.engine_name not in getattr(method, "only", (self.engine_name,)):
+            self.skipTest(method.why)
+        if getattr(method, "long", False) and not ALL:
+            self.skipTest("takes long: tests/engines/run --all")
+        self.work = tempfile.mkdtemp(prefix="work-", dir=machine.HOME)
+        os.chmod(self.work, 0o755)
+        if self.engine.rootless:
+            os.chown(self.work, machine.USER_ID, machine.USER_ID)
+        self.before = host.Snapshot(own=[machine.HOME])
+        self.addCleanup(self._check_leftovers)
+
+    # -- calls of the engine
+
+    def cli(self, *args, status=0, says=None, **options):
+        """Calls the client, which must end with that status; returns its output, or its message where it must fail."""
+        done = self.engine.call(*args, **options)
+        self.assertEqual(done.returncode, status, "%s\nstdout: %s\nstderr: %s" % (" ".join(done.args), done.stdout, done.stderr))
+        if says is not None:
+            self.assertIn(says, done.stderr)
+        return done.stdout if not status else done.stderr
+
+    def name(self, word="c"):
+        """A container's name; all containers are removed at the end."""
+        return "%s%d" % (word, next(_numbers))
+
+    def flags(self, flags):
+        """Without a network unless the test asks for one: faster, and not what most tests are about."""
+        flags = list(map(str, flags))
+        return flags if any(f.startswith(("--net", "--pod", "-p", "--dns")) for f in flags) else ["--network", "none", *flags]
+
+    def run_(self, *args, flags=(), image=BUSYBOX, **options):
+        """Runs a container to its end and removes it; returns its output."""
+        return self.cli("run", "--rm", *self.flags(flags), image, *args, **options)
+
+    def start(self, *args, flags=(), image=BUSYBOX):
+        """Starts a container in the background; returns its name."""
+        name = self.name()
+        self.cli("run", "-d", "--name", name, *self.flags(flags), image, *args)
+        return name
+
+    def logs(self, name):
+        return self.cli("logs", name)
+
+    def inspect(self, name, template):
+        return self.cli("inspect", "--format", template, name).strip()
+
+    def remove(self, *names):
+        self.cli(*self.engine.remove, *names)
+
+    def wait_logs(self, name, text, timeout=10):
+        self.wait_until(lambda: text in self.logs(name), "%r in the logs of %s" % (text, name), timeout)
+
+    def wait_until(self, condition, what, timeout=10):
+        deadline = time.monotonic() + timeout * TIME_SCALE
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail("after %.0f s still not: %s" % (timeout * TIME_SCALE, what))
+            time.sleep(0.05)
+
+    def popen(self, *args, **options):
+        """Starts the client in the background; it is killed at the end of the test if it still runs."""
+        process = subprocess.Popen(self.engine.command(*args), env=self.engine.environment, **options)
+        self.addCleanup(self._end, process)
+        return process
+
+    def terminal(self, *args):
+        """The client on a terminal of its own."""
+        made = Terminal(self, self.engine.command(*args), self.engine.environment)
+        self.addCleanup(made.close)
+        return made
+
+    def path(self, name, text=None, mode=0o644):
+        """A path in this test's directory: a file with text, or a new directory that everybody may write."""
+        path = os.path.join(self.work, name)
+        if text is None:
+            os.mkdir(path)
+            os.chmod(path, 0o777)
+        else:
+            machine.write(path, text)
+            os.chmod(path, mode)
+        if self.engine.rootless:
+            os.chown(path, machine.USER_ID, machine.USER_ID)
+        return path
+
+    # -- the end
+
+    @staticmethod
+    def _end(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def _check_leftovers(self):
+        found = []
+        names = self.engine.call("ps", "-aq").stdout.split()
+        if names:
+            done = self.engine.call(*self.engine.remove, "--volumes", *names)
+            found += ["rm --force: " + line for line in done.stderr.splitlines() if not NOISE.search(line)]
+        found += self._settle()
+        for line in found:
+            if line.startswith("process ") and "podman pause" not in line:
+                try:
+                    os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        shutil.rmtree(self.work, ignore_errors=True)
+        if found:
+            self.fail("left behind:\n  " + "\n  ".join(found))
+
+
+    def _settle(self):
+        """What is left when engines have had the time to clean up behind a container."""
+        deadline = time.monotonic() + 5 * TIME_SCALE
+        while True:
+            found = [line for line in self.before.leftovers() if not KEPT.match(line)]
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
+
+
+class Terminal:
+    """A program on a pseudo terminal, as a person has it before him."""
+
+    def __init__(self, test, command, environment):
+        self.test = test
+        self.seen = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.execvpe(command[0], command, environment)
+            finally:
+                os._exit(127)
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, pattern, timeout=15):
+        """Waits until the pattern has been printed; returns the match and forgets what came before its end."""
+        deadline = time.monotonic() + timeout * TIME_SCALE
+        while True:
+            match = re.search(pattern, self.seen)
+            if match:
+                self.seen = self.seen[match.end():]
+                return match
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._read(left):
+                self.test.fail("the terminal does not show %r but %r" % (pattern, self.seen[-1000:]))
+
+    def _read(self, timeout):
+        if not select.select([self.fd], [], [], timeout)[0]:
+            return False
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:  # EIO: nobody has the other end any more
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
+
+    def end(self, timeout=15):
+        """Waits for the program's end; returns its status."""
+        deadline = time.monotonic() + timeout * TIME_SCALE
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > deadline:
+                self.test.fail("the program on the terminal does not end; it shows %r" % self.seen[-1000:])
+            if select.select([self.fd], [], [], 0.05)[0] and not self._read(0):
+                time.sleep(0.05)
+
+    def close(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+        os.close(self.fd)

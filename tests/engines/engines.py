@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+The engines under test: for each and each level one object that writes its configuration, starts its daemon where it has one,
+gives it images, and stops it. Stores and sockets are its own, below machine.HOME.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+import images
+import machine
+from host import TIME_SCALE
+
+SETTINGS = "/etc/moat/moat.json"
+BIN = os.path.join(machine.HOME, "bin")
+
+
+def install_moat():
+    """Links by which the level is chosen, as an operator makes them, and the operator's file."""
+    os.makedirs(BIN)
+    for name in ("moat", "moat-plain", "moat-sandbox"):
+        os.symlink(os.path.realpath(harness.MOAT), os.path.join(BIN, name))
+    os.makedirs(os.path.dirname(SETTINGS), exist_ok=True)
+    settings = {"memory": 128 << 20}
+    kernel, init = harness.find_kernel(), harness.find_init()
+    if kernel and init:
+        settings.update(kernel=kernel, init=init)
+    with open(SETTINGS, "w") as f:
+        json.dump(settings, f)
+
+
+def binary(level):
+    return os.path.join(BIN, "moat" if level == "vm" else "moat-" + level)
+
+
+class Engine:
+    program = ()  # the client's first words
+    remove = ("rm", "--force")  # at once, whatever runs
+    rootless = False
+
+    def __init__(self, level):
+        self.level = level
+        self.home = os.path.join(machine.HOME, "%s-%s" % (self.name, level))
+        self.environment = dict(os.environ)
+        self.daemon = None
+        os.makedirs(self.home)
+
+    @classmethod
+    def why_not(cls):
+        """None where this engine can be tested, else the reason."""
+        for program in cls.needs:
+            if not shutil.which(program):
+                return "no %s: run contrib/install-packages" % program
+        return None
+
+    def write(self, name, text):
+        path = os.path.join(self.home, name)
+        machine.write(path, text)
+        return path
+
+    def command(self, *args):
+        return [*self.program, *map(str, args)]
+
+    def call(self, *args, timeout=60, **options):
+        """Runs the client to its end; output is text. A time-out is an error with what it said so far."""
+        options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
+        try:
+            return subprocess.run(self.command(*args), env=self.environment, timeout=timeout * TIME_SCALE, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace", **options)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError("no end after %.0f s: %s\nstdout: %s\nstderr: %s" % (
+                error.timeout, " ".join(error.cmd), error.stdout, error.stderr)) from None
+
+    def must(self, *args, **options):
+        done = self.call(*args, **options)
+        if done.returncode != 0:
+            raise RuntimeError("%s: %s" % (" ".join(done.args), done.stderr))
+        return done.stdout.strip()
+
+    def start_daemon(self, command, *asking):
+        """Starts a daemon whose log is in home, and waits until the client gets an answer."""
+        with open(os.path.join(self.home, "log"), "w") as log:
+            self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment)
+        deadline = time.monotonic() + 30 * TIME_SCALE
+        while self.call(*asking).returncode != 0:
+            if time.monotonic() > deadline or self.daemon.poll() is not None:
+                raise RuntimeError("%s did not start: %s" % (command[0], machine.read(os.path.join(self.home, "log"))[-2000:]))
+            time.sleep(0.1)
+
+    def stop(self):
+        if self.daemon:
+            self.daemon.send_signal(signal.SIGTERM)
+            try:
+                self.daemon.wait(30 * TIME_SCALE)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+
+
+class Podman(Engine):
+    """As root, with conmon; networks by netavark."""
+    name, needs = "podman", ("podman", "conmon")
+    program = ("podman",)
+    remove = ("rm", "--force", "--time", "0")
+
+    def containers_conf(self):
+        lines = ["[containers]", 'log_driver = "k8s-file"',
+                 # Without CAP_SYS_RESOURCE the defaults are above what may be set.
+                 'default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]',
+                 "[engine]", 'cgroup_manager = "cgroupfs"', 'events_logger = "file"', 'runtime = "moat-test"',
+                 'tmp_dir = "%s/tmp"' % self.home, "[engine.runtimes]", 'moat-test = ["%s"]' % binary(self.level),
+                 "[network]", 'network_backend = "netavark"', 'network_config_dir = "%s/networks"' % self.home]
+        return "\n".join(lines) + "\n"
+
+    def start(self):
+        storage = '[storage]\ndriver = "overlay"\ngraphroot = "%s/graph"\nrunroot = "%s/run"\n' % (self.home, self.home)
+        self.environment["CONTAINERS_CONF"] = self.write("containers.conf", self.containers_conf())
+        self.environment["CONTAINERS_STORAGE_CONF"] = self.write("storage.conf", storage)
+        os.makedirs(self.home + "/networks")
+        if self.rootless:
+            os.chown(self.home + "/networks", machine.USER_ID, machine.USER_ID)
+        self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
+
+    def stop(self):
+        self.call("system", "reset", "--force")
+
+
+class RootlessPodman(Podman):
+    """As an ordinary user with subordinate ids."""
+    name, needs = "rootless", ("podman", "conmon", "newuidmap", "slirp4netns")
+    rootless = True
+    program = ("setpriv", "--reuid", str(machine.USER_ID), "--regid", str(machine.USER_ID), "--clear-groups", "--inh-caps=-all",
+               "podman")
+
+    def start(self):
+        for path in (machine.HOME + "/user", self.home + "/runtime"):
+            os.makedirs(path, exist_ok=True)
+            os.chown(path, machine.USER_ID, machine.USER_ID)
+        os.chown(self.home, machine.USER_ID, machine.USER_ID)
+        self.environment.update(HOME=machine.HOME + "/user", XDG_RUNTIME_DIR=self.home + "/runtime", USER=machine.USER)
+        super().start()
+
+
+class Docker(Engine):
+    """dockerd with a containerd of its own."""
+    name, needs = "docker", ("dockerd", "docker", "iptables")
+
+    def start(self):
+        run = self.home + "/run"
+        os.makedirs(run)
+        self.socket = "unix://%s/docker.sock" % run
+        self.program = ("docker", "--host", self.socket)
+        self.environment["DOCKER_CONFIG"] = self.home + "/client"
+        # A bridge of its own: daemons of several levels run at the same time.
+        number = 20 + ("plain", "sandbox", "vm").index(self.level)
+        bridge = "moat%d" % number
+        for command in (["add", bridge, "type", "bridge"], ["set", bridge, "up"]):
+            subprocess.run(["ip", "link", *command], check=True)
+        subprocess.run(["ip", "address", "add", "172.%d.0.1/16" % number, "dev", bridge], check=True)
+        config = self.write("daemon.json", json.dumps({
+            "runtimes": {"moat-test": {"path": binary(self.level)}}, "default-runtime": "moat-test",
+            "data-root": self.home + "/data", "exec-root": run + "/exec", "pidfile": run + "/pid", "hosts": [self.socket],
+            "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
+        self.start_daemon(["dockerd", "--config-file", config], "version")
+        self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
+
+
+class Containerd(Engine):
+    """containerd, through ctr and the runc shim."""
+    name, needs = "containerd", ("containerd", "ctr")
+
+    def start(self):
+        config = self.write("config.toml", 'version = 2\nroot = "%s/data"\nstate = "%s/run"\n[grpc]\n  address = "%s/sock"\n'
+                            '[ttrpc]\n  address = "%s/sock.ttrpc"\n' % (self.home, self.home, self.home, self.home))
+        self.program = ("ctr", "--address", self.home + "/sock")
+        self.start_daemon(["containerd", "--config", config], "version")
+        archive = images.oci_archive(images.busybox_tar(machine.HOME), self.home + "/busybox.tar", images.BUSYBOX)
+        self.must("image", "import", archive)
+
+
+KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd)}
+_running = {}
+
+
+def get(name, level):
+    """The engine, started by the first test that needs it. One that did not start is not tried again."""
+    key = name, level
+    if key not in _running:
+        _running[key] = engine = KINDS[name](level)
+        try:
+            engine.start()
+        except Exception as error:
+            engine.stop()
+            _running[key] = error
+    if isinstance(_running[key], Exception):
+        raise RuntimeError("%s did not start: %s" % (name, _running[key]))
+    return _running[key]
+
+
+def stop_all():
+    for engine in _running.values():
+        if not isinstance(engine, Exception):
+            engine.stop()
+    _running.clear()
