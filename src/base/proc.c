@@ -3,6 +3,7 @@
 #include "base/proc.h"
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/str.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <strings.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define PF_EXITING 0x4 /* linux/sched.h of the kernel, which no header of user space has */
 
@@ -134,6 +136,17 @@ static int realtime_parse(const char *name)
 		return -1;
 	base += *name == '-' ? -(int)offset : (int)offset;
 	return base >= SIGRTMIN && base <= SIGRTMAX ? base : -1;
+}
+
+bool proc_is_machines_root(void)
+{
+	struct err ignored = { 0 };
+	_cleanup_free_ char *map =
+		file_read(AT_FDCWD, "/proc/self/uid_map", 1u << 16, NULL, &ignored);
+	unsigned long first, outside;
+
+	return geteuid() == 0 &&
+	       (!map || sscanf(map, "%lu %lu", &first, &outside) != 2 || first == outside);
 }
 
 int signal_parse(const char *text, struct err *err)

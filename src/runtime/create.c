@@ -126,7 +126,7 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 	path = cgroup_resolve(instance->config->linux_, instance->container.id, err);
 	if (!path)
 		return -1;
-	if (geteuid() != 0) {
+	if (!proc_is_machines_root()) {
 		/*
 		 * No program of an ordinary user loads device rules, nor are they needed: no device
 		 * can be made in a user namespace, and the host's own have the host's permissions.
@@ -147,9 +147,9 @@ static int harden(struct instance *instance, struct err *err)
 
 	if (instance->container.isolation != ISOLATION_SANDBOX)
 		return 0;
-	if (geteuid() != 0)
+	if (!proc_is_machines_root())
 		return err_set(err, 0,
-			       "level sandbox needs root: ids of the container's own cannot be "
+			       "level sandbox needs root of the machine: ids of the container's own cannot be "
 			       "had otherwise");
 	if (!instance->record->cgroup_path)
 		return err_set(err, 0,

@@ -3,6 +3,7 @@
 #include "runtime/private.h"
 
 #include "base/file.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "oci/settings.h"
 
@@ -60,7 +61,7 @@ static int choose_root(struct runtime *runtime, const struct runtime_options *op
 		if (!here)
 			return err_set(err, errno, "find the current directory");
 		runtime->root = xasprintf("%s/%s", here, root);
-	} else if (geteuid() == 0) {
+	} else if (geteuid() == 0 && (!run || !*run || proc_is_machines_root())) {
 		runtime->root = xstrdup("/run/moat");
 	} else if (run && *run) {
 		runtime->root = xasprintf("%s/moat", run);

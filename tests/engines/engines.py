@@ -137,11 +137,11 @@ class RootlessPodman(Podman):
                "podman")
 
     def start(self):
-        for path in (machine.HOME + "/user", self.home + "/runtime"):
+        for path in (self.home + "/user", self.home + "/runtime"):
             os.makedirs(path, exist_ok=True)
             os.chown(path, machine.USER_ID, machine.USER_ID)
         os.chown(self.home, machine.USER_ID, machine.USER_ID)
-        self.environment.update(HOME=machine.HOME + "/user", XDG_RUNTIME_DIR=self.home + "/runtime", USER=machine.USER)
+        self.environment.update(HOME=self.home + "/user", XDG_RUNTIME_DIR=self.home + "/runtime", USER=machine.USER)
         super().start()
 
 

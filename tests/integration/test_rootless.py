@@ -175,3 +175,19 @@ class Rootless(Case):
         self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("newuidmap", "/etc/subuid"))
         self.own_bundle("true", uids=[{"containerID": 1, "hostID": 1, "size": 1}])
         self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="newuidmap")
+
+    def test_root_of_a_user_namespace(self):
+        """As rootless podman calls: root inside, with what an ordinary user has outside. State is the user's, cgroups go without."""
+        self.bundle("sh", "-c", "id -u; cat /proc/self/uid_map")
+        for directory, names, files in os.walk(self.bundle_path):
+            for name in (".", *names, *files):
+                os.lchown(os.path.join(directory, name), USER.pw_uid, USER.pw_gid)
+        # sysfs shows a network that belongs to the machine, and is not given to others.
+        self.config["mounts"] = [m for m in self.config["mounts"] if m["destination"] != "/sys"]
+        self.write_config()
+        inside = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                  'ls -A "$0"; "$@" && ls -A "$0"', self.home]
+        command = self.command("run", "--bundle", self.bundle_path, self.new_id())
+        done = subprocess.run(command[:7] + inside + command[7:], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.split(), ["0", "0", str(USER.pw_uid), "1", "moat"])

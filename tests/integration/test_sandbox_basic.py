@@ -413,11 +413,11 @@ class Engines(Case):
             c["process"]["capabilities"]["inheritable"] = c["process"]["capabilities"]["bounding"]
             c["linux"].update(seccomp=seccomp, resources={"devices": devices, "pids": {"limit": 0}, "blockIO": {"weight": 0},
                                                           "memory": {}, "cpu": {"shares": 0}},
-                              sysctl={"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 65535"})
+                              sysctl={"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"})
             c["mounts"] += [{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
                              "options": ["ro", "nosuid", "noexec", "nodev"]},
                             {"destination": "/etc/resolv.conf", "type": "bind", "source": etc, "options": ["rbind", "rprivate"]}]
         out = self.output("sh", "-c", "cat /etc/resolv.conf; cat /proc/sys/net/ipv4/ip_unprivileged_port_start; echo x > /dev/null; "
-                          "head -c 4 /dev/urandom | wc -c; test -d /sys/fs/cgroup && id -u; grep Seccomp_filters /proc/self/status",
+                          "awk '{print $1, $2}' /proc/sys/net/ipv4/ping_group_range; head -c 4 /dev/urandom | wc -c; test -d /sys/fs/cgroup && id -u; grep Seccomp_filters /proc/self/status",
                           change=change)
-        self.assertEqual(out, "nameserver 192.0.2.1\n0\n4\n0\nSeccomp_filters:\t2\n")
+        self.assertEqual(out, "nameserver 192.0.2.1\n0\n0 65535\n4\n0\nSeccomp_filters:\t2\n")
