@@ -149,7 +149,8 @@ static int harden(struct instance *instance, struct err *err)
 		return 0;
 	if (!proc_is_machines_root())
 		return err_set(err, 0,
-			       "level sandbox needs root of the machine: ids of the container's own cannot be "
+			       "level sandbox needs root of the machine: ids of the container's "
+			       "own cannot be "
 			       "had otherwise");
 	if (!instance->record->cgroup_path)
 		return err_set(err, 0,

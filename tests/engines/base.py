@@ -79,6 +79,8 @@ class EngineCase(unittest.TestCase):
         if reason:
             raise unittest.SkipTest(reason)
         cls.engine = engines.get(cls.engine_name, cls.level)
+        if cls.engine.refusal:
+            raise unittest.SkipTest(cls.engine.refusal)
 
     def setUp(self):
         method = getattr(self, self._testMethodName)
@@ -92,6 +94,11 @@ class EngineCase(unittest.TestCase):
             os.chown(self.work, machine.USER_ID, machine.USER_ID)
         self.before = host.Snapshot(own=[machine.HOME])
         self.addCleanup(self._check_leftovers)
+
+    def needs_cgroups(self):
+        """For what the engine cannot do where an ordinary user has no cgroups."""
+        if self.engine.rootless and not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            self.skipTest("podman has no cgroups for ordinary users under cgroup v1")
 
     # -- calls of the engine
 

@@ -5,6 +5,7 @@ gives it images, and stops it. Stores and sockets are its own, below machine.HOM
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,7 @@ class Engine:
     program = ()  # the client's first words
     remove = ("rm", "--force")  # at once, whatever runs
     rootless = False
+    refusal = None  # why moat does not run anything here, in its own words
 
     def __init__(self, level):
         self.level = level
@@ -143,6 +145,10 @@ class RootlessPodman(Podman):
         os.chown(self.home, machine.USER_ID, machine.USER_ID)
         self.environment.update(HOME=self.home + "/user", XDG_RUNTIME_DIR=self.home + "/runtime", USER=machine.USER)
         super().start()
+        if self.level != "plain":
+            done = self.call("run", "--rm", "--network", "none", images.BUSYBOX, "true")
+            if done.returncode and "needs root" in done.stderr:
+                self.refusal = re.search("(moat: .*?)(: OCI.*)?\n", done.stderr).group(1)
 
 
 class Docker(Engine):
