@@ -35,6 +35,12 @@ int proc_wait(pid_t pid);
 int proc_status_code(int wait_status);
 
 /*
+ * proc_is_machines_root() - whether the effective user is root of the machine and not, as in
+ * rootless podman, of a user namespace that an ordinary user made.
+ */
+bool proc_is_machines_root(void);
+
+/*
  * signal_parse() - "9", "KILL", "SIGKILL", "RTMIN+3" to a signal number.
  * Returns it, or -1 with err set.
  */
