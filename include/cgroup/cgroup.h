@@ -33,6 +33,15 @@ enum cgroup_layout cgroup_layout(void);
  */
 char *cgroup_resolve(const struct oci_linux *config, const char *id, struct err *err);
 
+/*
+ * cgroup_below() - a cgroup below a container's own, as `exec --cgroup` names it.
+ * @path: the container's; NULL: it has none.
+ * @below: a path that is to stay below it; NULL or empty: the container's own is meant.
+ * @result: a string that the caller frees, or NULL where none is meant.
+ * Returns 0, or -1 with err set.
+ */
+int cgroup_below(const char *path, const char *below, char **result, struct err *err);
+
 /* cgroup_may_create() - whether the caller may make it, in every hierarchy. */
 bool cgroup_may_create(const char *path);
 

@@ -63,6 +63,12 @@ int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *
  */
 int sandbox_start(int socket, struct err *err);
 
+/*
+ * sandbox_check_process() - what of a process is used later or not at all, and has to be well
+ * written nevertheless: execCPUAffinity. Returns 0, or -1 with err set.
+ */
+int sandbox_check_process(const struct oci_process *process, struct err *err);
+
 /* A further process in a container. */
 struct sandbox_exec_params {
 	const char *id;

@@ -8,6 +8,7 @@
 #include "oci/config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Two slashes in a row and slashes at the end mean nothing. */
 static void squeeze(char *path)
@@ -68,4 +69,28 @@ char *cgroup_resolve(const struct oci_linux *config, const char *id, struct err 
 		return steal(inner);
 	parent = own_parent(err);
 	return parent ? xasprintf("%s/%s", parent, inner) : NULL;
+}
+
+int cgroup_below(const char *path, const char *below, char **result, struct err *err)
+{
+	*result = NULL;
+	while (below && *below == '/')
+		below++;
+	if (!below || !*below) {
+		*result = path ? xstrdup(path) : NULL;
+		return 0;
+	}
+	if (!path)
+		return err_set(err, 0, "--cgroup %s: the container has no cgroup of its own",
+			       below);
+	if (strchr(below, ':'))
+		return err_set(err, 0,
+			       "--cgroup %s: a path for one controller only is not supported",
+			       below);
+	if (!path_is_clean(below))
+		return err_set(err, 0,
+			       "--cgroup %s: the path must not leave the container's cgroup",
+			       below);
+	*result = xasprintf("%s/%s", path, below);
+	return 0;
 }

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PROCESS_MAX (1u << 20) /* bytes of a process file */
@@ -168,7 +169,20 @@ static int pass_on(struct foreground *foreground, int signal, struct err *err)
 	return 0;
 }
 
-static int open_console(struct foreground *foreground, const struct oci_process *process,
+/* The terminal's size from the start, where nobody has asked for another. */
+static void take_size(struct oci_process *process)
+{
+	struct winsize size;
+
+	if (process->console_size || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row ||
+	    !size.ws_col)
+		return;
+	process->console_size = xcalloc(1, sizeof(*process->console_size));
+	process->console_size->height = size.ws_row;
+	process->console_size->width = size.ws_col;
+}
+
+static int open_console(struct foreground *foreground, struct oci_process *process,
 			struct exec_options *exec, struct err *err)
 {
 	exec->console_socket = -1;
@@ -189,6 +203,7 @@ static int open_console(struct foreground *foreground, const struct oci_process 
 			       "a terminal is asked for, but standard input is none: leave out "
 			       "--tty, or give --console-socket");
 	foreground->terminal = true;
+	take_size(process);
 	return console_pair(&foreground->console, &exec->console_socket, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "sandbox/sandbox.h"
 
 #define WHERE "config.json: "
 
@@ -294,6 +295,8 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 	out->config.vm = NULL;
 	rewrite_hooks(out);
 	if (out->parsed->process) {
+		if (sandbox_check_process(out->parsed->process, err) < 0)
+			return -1;
 		guest_process_set(&out->process, out->parsed->process, request->stdio);
 		out->config.process = &out->process.process;
 	}

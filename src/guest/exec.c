@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "cgroup/cgroup.h"
 #include "oci/config.h"
 #include "sandbox/sandbox.h"
 
@@ -23,7 +24,7 @@ static struct container *find_running(const struct agent *agent,
 			request->id);
 		return NULL;
 	}
-	if (!container->started || container->init->exited) {
+	if (container->init->exited) {
 		err_set(err, ERR_NOT_RUNNING, "container %s is not running", request->id);
 		return NULL;
 	}
@@ -32,18 +33,22 @@ static struct container *find_running(const struct agent *agent,
 
 /* Run the namespace engine. The streams are prepared. */
 static int run(const struct container *container, struct process *process,
-	       const struct oci_process *wanted, const char *user, struct err *err)
+	       const struct oci_process *wanted, const Moat__Agent__ExecRequest *request,
+	       struct err *err)
 {
+	_cleanup_free_ char *cgroup = NULL;
 	struct sandbox_exec_params params = {
 		.id = container->id,
 		.init = container->init->pid,
 		.config = &container->config.config,
 		.process = wanted,
-		.user = *user ? user : NULL,
-		.cgroup_path = container->cgroup,
+		.user = *request->user ? request->user : NULL,
 		.console_socket = process->streams.console[1],
 	};
 
+	if (cgroup_below(container->cgroup, request->cgroup, &cgroup, err) < 0)
+		return -1;
+	params.cgroup_path = cgroup;
 	for (int i = 0; i < 3; i++)
 		params.stdio[i] = process->streams.workload[i];
 	return sandbox_exec(&params, &process->pid, err);
@@ -60,12 +65,12 @@ struct process *container_exec(struct agent *agent, const Moat__Agent__ExecReque
 	if (!container)
 		return NULL;
 	parsed = oci_process_parse(request->process, strlen(request->process), "process", err);
-	if (!parsed)
+	if (!parsed || sandbox_check_process(parsed, err) < 0)
 		return NULL;
 	guest_process_set(&wanted, parsed, request->stdio);
 	process = process_new(agent, request->exec_id);
 	if (streams_prepare(&process->streams, agent, request->stdio, err) < 0 ||
-	    run(container, process, &wanted.process, request->user, err) < 0 ||
+	    run(container, process, &wanted.process, request, err) < 0 ||
 	    streams_attach(&process->streams, agent, process_output_ended, err) < 0) {
 		process_free(process);
 		return NULL;

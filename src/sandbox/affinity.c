@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "oci/config.h"
+#include "sandbox/sandbox.h"
 
 #include <sched.h>
 
@@ -37,6 +38,11 @@ int affinity_check(const struct oci_process *process, struct err *err)
 	if (affinity && affinity->final && read_list("final", affinity->final, &cpus, err) < 0)
 		return -1;
 	return 0;
+}
+
+int sandbox_check_process(const struct oci_process *process, struct err *err)
+{
+	return affinity_check(process, err);
 }
 
 static int apply(const char *name, const char *list, struct err *err)

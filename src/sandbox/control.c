@@ -3,7 +3,6 @@
 #include "sandbox/control.h"
 
 #include "base/mem.h"
-#include "base/path.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/stats.h"
 #include "sandbox/harden.h"
@@ -11,41 +10,12 @@
 #include "sandbox/rootless.h"
 #include "sandbox/sandbox.h"
 
-#include <string.h>
-
 static int need_cgroup(const struct container *container, const char *action, struct err *err)
 {
 	if (container->cgroup_path)
 		return 0;
 	return err_set(err, 0, "%s container %s: it has no cgroup of its own", action,
 		       container->id);
-}
-
-/* A cgroup below the container's own, of a name that stays below it. */
-static int choose_cgroup(const struct container *container, const struct exec_options *options,
-			 char **path, struct err *err)
-{
-	const char *below = options->cgroup;
-
-	*path = NULL;
-	while (below && *below == '/')
-		below++;
-	if (!below || !*below) {
-		*path = container->cgroup_path ? xstrdup(container->cgroup_path) : NULL;
-		return 0;
-	}
-	if (need_cgroup(container, "run a process in", err) < 0)
-		return -1;
-	if (strchr(below, ':'))
-		return err_set(err, 0,
-			       "--cgroup %s: a path for one controller only is not supported",
-			       below);
-	if (!path_is_clean(below))
-		return err_set(err, 0,
-			       "--cgroup %s: the path must not leave the container's cgroup",
-			       below);
-	*path = xasprintf("%s/%s", container->cgroup_path, below);
-	return 0;
 }
 
 int plain_exec(struct container *container, const struct exec_options *options, pid_t *pid,
@@ -68,7 +38,7 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 		.describe_context = container,
 	};
 
-	if (choose_cgroup(container, options, &cgroup, err) < 0)
+	if (cgroup_below(container->cgroup_path, options->cgroup, &cgroup, err) < 0)
 		return -1;
 	params.cgroup_path = cgroup;
 	if (container->isolation == ISOLATION_SANDBOX) {

@@ -155,12 +155,23 @@ static void fill_tree(Moat__Agent__Tree *message, const struct trees *trees, siz
 	message->file = trees->tree[index].file;
 }
 
+static void fill_stdio(Moat__Agent__Stdio *message, const struct stdio *stdio)
+{
+	moat__agent__stdio__init(message);
+	message->stdin_port = stdio->stream[0].port;
+	message->stdout_port = stdio->terminal ? stdio->stream[0].port : stdio->stream[1].port;
+	message->stderr_port = stdio->stream[2].port;
+	message->terminal = stdio->terminal;
+	message->rows = stdio->rows;
+	message->columns = stdio->columns;
+}
+
 int agent_create(struct agent *agent, const char *id, const struct oci_config *config,
 		 const struct trees *trees, const struct stdio *stdio, uint64_t timeout_ms,
 		 agent_done_fn done, struct err *err)
 {
 	Moat__Agent__CreateContainerRequest request = MOAT__AGENT__CREATE_CONTAINER_REQUEST__INIT;
-	Moat__Agent__Stdio streams = MOAT__AGENT__STDIO__INIT;
+	Moat__Agent__Stdio streams;
 	_cleanup_free_ Moat__Agent__Tree *tree = xcalloc(trees->count, sizeof(*tree));
 	_cleanup_free_ Moat__Agent__Tree **list = xcalloc(trees->count, sizeof(*list));
 	_cleanup_free_ char *text = oci_config_write(config, NULL);
@@ -169,12 +180,7 @@ int agent_create(struct agent *agent, const char *id, const struct oci_config *c
 		fill_tree(&tree[i], trees, i);
 		list[i] = &tree[i];
 	}
-	streams.stdin_port = stdio->stream[0].port;
-	streams.stdout_port = stdio->terminal ? stdio->stream[0].port : stdio->stream[1].port;
-	streams.stderr_port = stdio->stream[2].port;
-	streams.terminal = stdio->terminal;
-	streams.rows = stdio->rows;
-	streams.columns = stdio->columns;
+	fill_stdio(&streams, stdio);
 	request.id = (char *)id;
 	request.config = text;
 	request.root = list[0];
@@ -206,30 +212,88 @@ int agent_start(struct agent *agent, const char *id, Moat__Agent__Network *netwo
 			  err);
 }
 
-int agent_wait(struct agent *agent, const char *id, agent_ended_fn ended, struct err *err)
+int agent_wait(struct agent *agent, const char *id, const char *exec_id, agent_ended_fn ended,
+	       void *data, struct err *err)
 {
 	Moat__Agent__ProcessRequest request = MOAT__AGENT__PROCESS_REQUEST__INIT;
 
 	request.id = (char *)id;
-	return call_agent(agent, "Wait", &request.base, &moat__agent__wait_response__descriptor, 0,
-			  wait_answered,
-			  (struct call){ .what = "wait for the workload",
-					 .data = agent->data,
-					 .ended = ended },
-			  err);
+	request.exec_id = (char *)exec_id;
+	return call_agent(
+		agent, "Wait", &request.base, &moat__agent__wait_response__descriptor, 0,
+		wait_answered,
+		(struct call){ .what = "wait for a process", .data = data, .ended = ended }, err);
 }
 
-int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
-		 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err)
+int agent_signal(struct agent *agent, const char *id, const char *exec_id, uint32_t signal,
+		 bool all, uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err)
 {
 	Moat__Agent__SignalRequest request = MOAT__AGENT__SIGNAL_REQUEST__INIT;
 
 	request.id = (char *)id;
+	request.exec_id = (char *)exec_id;
 	request.signal = signal;
 	request.all = all;
 	return call_agent(agent, "Signal", &request.base, &moat__agent__empty__descriptor,
 			  timeout_ms, answered,
 			  (struct call){ .what = "send a signal to the workload",
+					 .not_found = ERR_NOT_RUNNING,
+					 .data = data,
+					 .done = done },
+			  err);
+}
+
+int agent_resize(struct agent *agent, const char *id, const char *exec_id, uint32_t rows,
+		 uint32_t columns, uint64_t timeout_ms, agent_done_fn done, void *data,
+		 struct err *err)
+{
+	Moat__Agent__ResizeTerminalRequest request = MOAT__AGENT__RESIZE_TERMINAL_REQUEST__INIT;
+
+	request.id = (char *)id;
+	request.exec_id = (char *)exec_id;
+	request.rows = rows;
+	request.columns = columns;
+	return call_agent(agent, "ResizeTerminal", &request.base, &moat__agent__empty__descriptor,
+			  timeout_ms, answered,
+			  (struct call){ .what = "set the terminal's size",
+					 .not_found = ERR_NOT_RUNNING,
+					 .data = data,
+					 .done = done },
+			  err);
+}
+
+int agent_exec(struct agent *agent, const struct agent_process *process, uint64_t timeout_ms,
+	       agent_done_fn done, void *data, struct err *err)
+{
+	Moat__Agent__ExecRequest request = MOAT__AGENT__EXEC_REQUEST__INIT;
+	Moat__Agent__Stdio streams;
+
+	fill_stdio(&streams, process->stdio);
+	request.id = (char *)process->id;
+	request.exec_id = (char *)process->exec_id;
+	request.process = (char *)process->process;
+	request.user = (char *)process->user;
+	request.cgroup = (char *)process->cgroup;
+	request.stdio = &streams;
+	return call_agent(agent, "Exec", &request.base, &moat__agent__exec_response__descriptor,
+			  timeout_ms, answered,
+			  (struct call){ .what = "run a process in the guest",
+					 .not_found = ERR_PROGRAM_NOT_FOUND,
+					 .data = data,
+					 .done = done },
+			  err);
+}
+
+int agent_delete_process(struct agent *agent, const char *id, const char *exec_id,
+			 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err)
+{
+	Moat__Agent__ProcessRequest request = MOAT__AGENT__PROCESS_REQUEST__INIT;
+
+	request.id = (char *)id;
+	request.exec_id = (char *)exec_id;
+	return call_agent(agent, "DeleteProcess", &request.base, &moat__agent__empty__descriptor,
+			  timeout_ms, answered,
+			  (struct call){ .what = "forget a process that has ended",
 					 .not_found = ERR_NOT_RUNNING,
 					 .data = data,
 					 .done = done },

@@ -36,7 +36,27 @@ int agent_create(struct agent *agent, const char *id, const struct oci_config *c
 /* @network: what to make of the guest's; NULL: nothing. */
 int agent_start(struct agent *agent, const char *id, Moat__Agent__Network *network,
 		uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
-int agent_wait(struct agent *agent, const char *id, agent_ended_fn ended, struct err *err);
-int agent_signal(struct agent *agent, const char *id, uint32_t signal, bool all,
-		 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
+/* exec_id: "" for the container's first process. */
+int agent_wait(struct agent *agent, const char *id, const char *exec_id, agent_ended_fn ended,
+	       void *data, struct err *err);
+int agent_signal(struct agent *agent, const char *id, const char *exec_id, uint32_t signal,
+		 bool all, uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
+int agent_resize(struct agent *agent, const char *id, const char *exec_id, uint32_t rows,
+		 uint32_t columns, uint64_t timeout_ms, agent_done_fn done, void *data,
+		 struct err *err);
+
+/* A further process. */
+struct agent_process {
+	const char *id;
+	const char *exec_id;
+	const char *process; /* JSON */
+	const char *user;    /* "": the process's */
+	const char *cgroup;  /* "": the container's */
+	const struct stdio *stdio;
+};
+int agent_exec(struct agent *agent, const struct agent_process *process, uint64_t timeout_ms,
+	       agent_done_fn done, void *data, struct err *err);
+int agent_delete_process(struct agent *agent, const char *id, const char *exec_id,
+			 uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);
+
 int agent_shutdown(struct agent *agent, agent_done_fn done, struct err *err);

@@ -25,6 +25,8 @@
 	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
 	"real hardware virtualization, or --isolation=sandbox"
 
+#define NOT_ANSWERING "run the container: the guest's init does not answer any more"
+
 /* What the machine was for when it failed. Put in front of the reason. */
 static int wrap_purpose(const struct monitor *monitor, struct err *err)
 {
@@ -119,11 +121,19 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 	case PHASE_CREATING:
 		err_set(&reason, ETIMEDOUT, "make the container in the guest");
 		break;
+	case PHASE_DRAINING:
+		if (!monitor->given_up && monitor->executions) {
+			monitor->given_up = true;
+			monitor_check_drained(monitor);
+			return 0;
+		}
+		err_set(&reason, 0, NOT_ANSWERING);
+		break;
 	case PHASE_ENDING:
 		monitor_over(monitor); /* the children are killed */
 		return 0;
 	default:
-		err_set(&reason, 0, "run the container: the guest's init does not answer any more");
+		err_set(&reason, 0, NOT_ANSWERING);
 	}
 	monitor_fail(monitor, &reason);
 	return 0;

@@ -5,6 +5,7 @@
 #include "base/proc.h"
 #include "cgroup/owned.h"
 #include "vm/control.h"
+#include "vm/exec.h"
 #include "vm/machine.h"
 #include "vm/monitor.h"
 #include "vm/record.h"
@@ -111,5 +112,6 @@ const struct engine_ops vm_engine = {
 	.create = vm_create,
 	.start = vm_start,
 	.kill = vm_kill,
+	.exec = vm_exec,
 	.destroy = destroy,
 };

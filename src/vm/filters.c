@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +69,7 @@ static const struct rule monitor_rules[] = {
 	CALL(timerfd_settime, "time-outs"),
 	CALL(clock_gettime, "times, and the processor time that the vmm had"),
 	CALL(clock_getres, "whether the vmm's clock is there"),
+	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the container's terminal"),
 	CALL_IF2(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, 0), "outlive the caller of create"),
 	CALL_IF(kill, IS(1, SIGKILL), "end the vmm and fsd"),
 	CALL(wait4, "how they ended"),
@@ -76,6 +78,21 @@ static const struct rule monitor_rules[] = {
 	CALL(munmap, "the same, given back"),
 	CALL(brk, "the allocator"),
 	CALL(rt_sigreturn, "a signal came"),
+	CALL(restart_syscall, "the process was stopped and goes on"),
+	CALL(exit_group, "the process ends"),
+	END,
+};
+
+static const struct rule standin_rules[] = {
+	CALL(epoll_wait, "the loop"),
+	CALL(epoll_ctl, "the loop: its two sources"),
+	CALL(read, "signals; the word that the process runs"),
+	CALL(recvfrom, "the end of the process"),
+	CALL(sendmsg, "signals and sizes, to the monitor"),
+	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the terminal"),
+	CALL(close, "the word that the process runs"),
+	CALL(write, "log lines"),
+	CALL(clock_gettime, "times of log lines, where the vDSO cannot tell them"),
 	CALL(restart_syscall, "the process was stopped and goes on"),
 	CALL(exit_group, "the process ends"),
 	END,
@@ -166,6 +183,7 @@ static const struct rule *const rules[ROLES] = {
 	[ROLE_MONITOR] = monitor_rules,
 	[ROLE_VMM] = vmm_rules,
 	[ROLE_FSD] = fsd_rules,
+	[ROLE_STANDIN] = standin_rules,
 };
 
 const struct filter_line *filter_line(enum role role, size_t index)

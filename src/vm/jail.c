@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-const char *const role_names[ROLES] = { "monitor", "vmm", "fsd" };
+const char *const role_names[ROLES] = { "monitor", "vmm", "fsd", "standin" };
 
 /* A tmpfs that was never mounted anywhere else becomes the root; the old one is let go. */
 static int empty_root(struct err *err)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLES };
+enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_STANDIN, ROLES };
 
 extern const char *const role_names[ROLES];
 
@@ -37,8 +37,8 @@ struct jail {
 int jail_enter(const struct jail *jail, struct err *err);
 
 /*
- * jail_restrict() - what a role gives up that stays on the host (the monitor): capabilities and
- * new privileges. Returns 0, or -1 with err set.
+ * jail_restrict() - what a role gives up that stays on the host (the monitor, and a process that
+ * stands for another): capabilities and new privileges. Returns 0, or -1 with err set.
  */
 int jail_restrict(enum role role, uint64_t capabilities, struct err *err);
 

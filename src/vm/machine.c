@@ -267,13 +267,21 @@ static int send_trees(struct machine *machine, struct err *err)
 	return 0;
 }
 
-static int add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags, struct err *err)
+int machine_add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags,
+		     struct err *err)
 {
 	struct vmm_request request = { .type = VMM_REQUEST_PORT_ADD, .port = port, .flags = flags };
 
 	if (fd_send(machine->vmm_fd, &request, sizeof(request), &fd, 1) < 0)
 		return err_set(err, errno, "give port %u to the vmm", port);
 	return 0;
+}
+
+void machine_remove_port(struct machine *machine, uint32_t port)
+{
+	struct vmm_request request = { .type = VMM_REQUEST_PORT_REMOVE, .port = port };
+
+	(void)fd_send(machine->vmm_fd, &request, sizeof(request), NULL, 0);
 }
 
 /* The guest may connect as soon as it is up; a port that is not there yet would be refused. */
@@ -286,14 +294,14 @@ static int add_ports(struct machine *machine, struct err *err)
 		return err_set(err, errno, "make a socket pair");
 	machine->agent_fd = pair[0];
 	guest_end = pair[1];
-	if (add_port(machine, VMM_PORT_CONTROL, guest_end,
-		     VMM_PORT_READ | VMM_PORT_WRITE | VMM_PORT_SOCKET, err) < 0)
+	if (machine_add_port(machine, VMM_PORT_CONTROL, guest_end,
+			     VMM_PORT_READ | VMM_PORT_WRITE | VMM_PORT_SOCKET, err) < 0)
 		return -1;
 	for (int i = 0; i < 3; i++) {
 		struct stream_port *stream = &machine->stdio.stream[i];
 
 		if (stream->port &&
-		    add_port(machine, stream->port, stream->fd, stream->flags, err) < 0)
+		    machine_add_port(machine, stream->port, stream->fd, stream->flags, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -306,13 +314,15 @@ int machine_launch(struct machine *machine, struct err *err)
 	machine->memory_fd = guest_memory_create(machine->size.memory, err);
 	if (machine->memory_fd < 0 ||
 	    trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
-	    stdio_open(&machine->stdio, container->config, machine->options->console_socket,
-		       VMM_PORT_FIRST, err) < 0 ||
+	    stdio_open(&machine->stdio, container->config->process,
+		       machine->options->console_socket, VMM_PORT_FIRST, err) < 0 ||
 	    start_children(machine, err) < 0 || add_ports(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
 	close_parts(machine);
+	if (machine->stdio.terminal) /* kept until its port is closed, to ask for its size */
+		return stdio_watch_size(machine->stdio.stream[0].fd, err);
 	stdio_close(&machine->stdio); /* the vmm's alone, so that ends of streams are seen */
 	return 0;
 }

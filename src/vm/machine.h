@@ -37,5 +37,15 @@ int machine_open(struct machine *machine, const struct container *container,
  */
 int machine_launch(struct machine *machine, struct err *err);
 
+/*
+ * machine_add_port() - let the guest connect to a port, once, and give the vmm what that is joined
+ * to. @flags: enum vmm_port_flags. Returns 0, or -1 with err set.
+ */
+int machine_add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags,
+		     struct err *err);
+
+/* machine_remove_port() - forget one, and end what was joined to it. */
+void machine_remove_port(struct machine *machine, uint32_t port);
+
 /* machine_close() - end the processes, close everything. */
 void machine_close(struct machine *machine);

@@ -10,9 +10,11 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "oci/config.h"
+#include "vm/execution.h"
 #include "vm/host.h"
 #include "vmm/vmm.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -25,6 +27,10 @@
 #define CREATE_TIMEOUT_MS   300000
 #define SHUTDOWN_TIMEOUT_MS 20000
 #define STOP_TIMEOUT_MS	    3000
+#define RESIZE_TIMEOUT_MS   10000
+/* After the workload's end, for what further processes have said; those in its pid namespace ended
+ * with it. */
+#define EXECUTIONS_WAIT_MS 1000
 
 void monitor_note(const char *step)
 {
@@ -109,6 +115,13 @@ static void shut_down(struct monitor *monitor)
 		monitor_fail(monitor, &err);
 }
 
+void monitor_check_drained(struct monitor *monitor)
+{
+	if (monitor->phase == PHASE_DRAINING && !monitor->undrained &&
+	    (!monitor->executions || monitor->given_up))
+		shut_down(monitor);
+}
+
 static void workload_ended(void *data, uint32_t status, bool oom, const struct err *err)
 {
 	struct monitor *monitor = data;
@@ -125,8 +138,29 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 		log_warning("the workload ran out of memory");
 	monitor->phase = PHASE_DRAINING;
 	monitor->status = (int)status;
-	if (!monitor->undrained)
-		shut_down(monitor);
+	if (monitor->executions)
+		monitor_set_timer(monitor, EXECUTIONS_WAIT_MS);
+	monitor_check_drained(monitor);
+}
+
+static void resized(void *data, const struct err *err)
+{
+	if (err)
+		log_debug("%s", err->text);
+}
+
+bool monitor_take_size(struct monitor *monitor)
+{
+	struct stdio *stdio = &monitor->machine->stdio;
+	struct err err;
+
+	if (!stdio->terminal || stdio->stream[0].fd < 0 ||
+	    !stdio_take_size(stdio->stream[0].fd, &stdio->rows, &stdio->columns))
+		return false;
+	if (agent_resize(monitor->agent, monitor->container->id, "", stdio->rows, stdio->columns,
+			 RESIZE_TIMEOUT_MS, resized, NULL, &err) < 0)
+		log_debug("%s", err.text);
+	return true;
 }
 
 static void created(void *data, const struct err *err)
@@ -136,7 +170,8 @@ static void created(void *data, const struct err *err)
 
 	if (monitor->phase != PHASE_CREATING)
 		return;
-	if (!err && agent_wait(monitor->agent, monitor->container->id, workload_ended, &reason) < 0)
+	if (!err && agent_wait(monitor->agent, monitor->container->id, "", workload_ended, monitor,
+			       &reason) < 0)
 		err = &reason;
 	if (err) {
 		monitor_fail(monitor, err);
@@ -181,11 +216,17 @@ static void agent_closed(void *data, const char *text)
 
 static void port_closed(struct monitor *monitor, uint32_t port)
 {
-	for (int i = 0; i < 3; i++)
-		if (port && monitor->machine->stdio.stream[i].port == port)
-			monitor->undrained &= ~(1u << i);
-	if (monitor->phase == PHASE_DRAINING && !monitor->undrained)
-		shut_down(monitor);
+	for (int i = 0; i < 3; i++) {
+		struct stream_port *stream = &monitor->machine->stdio.stream[i];
+
+		if (!port || stream->port != port)
+			continue;
+		monitor->undrained &= ~(1u << i);
+		fd_replace(&stream->fd, -1); /* whoever has the terminal's other side sees its end
+					      */
+	}
+	execution_port_closed(monitor, port);
+	monitor_check_drained(monitor);
 }
 
 /* Returns false where there was nothing to read. */
@@ -289,6 +330,8 @@ static int set_up(struct monitor *monitor, struct err *err)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	monitor->started = now.tv_sec;
 	monitor_set_timer(monitor, MONITOR_BOOT_CHECK_MS);
+	if (fcntl(machine->vmm_fd, F_SETFL, O_NONBLOCK) < 0) /* it may not hold us up */
+		return err_set(err, errno, "make the vmm's socket non-blocking");
 	if (record_add(&monitor->record, machine->vmm.pid, err) < 0 ||
 	    record_add(&monitor->record, machine->fsd.pid, err) < 0 ||
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
@@ -304,6 +347,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 {
 	struct monitor monitor = { .machine = machine,
 				   .container = machine->container,
+				   .next_port = VMM_PORT_FIRST + 3,
 				   .ready_fd = ready_fd,
 				   .network_table = -1 };
 	struct err err;
@@ -311,6 +355,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 	monitor_note("monitor started");
 	if (set_up(&monitor, &err) < 0 || loop_run(&monitor.loop, &err) < 0)
 		monitor_fail(&monitor, &err);
+	executions_close(&monitor);
 	requests_close(&monitor);
 	starting_close(&monitor, true);
 	machine_close(machine);

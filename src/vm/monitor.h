@@ -10,7 +10,10 @@
 #include "vm/machine.h"
 #include "vm/record.h"
 
+#include <signal.h>
+
 struct control_request;
+struct execution;
 struct vmm_event;
 
 #define MONITOR_CLIENTS_MAX 32
@@ -49,10 +52,15 @@ struct monitor {
 	struct loop loop;
 	struct agent *agent;
 	enum phase phase;
-	int status;	      /* to end with */
-	int ready_fd;	      /* where create waits for a struct err; -1 once it was told */
-	int64_t started;      /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
-	uint32_t undrained;   /* bit N: stream N of the workload may still have output */
+	int status;		 /* to end with */
+	int ready_fd;		 /* where create waits for a struct err; -1 once it was told */
+	int64_t started;	 /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
+	uint32_t undrained;	 /* bit N: stream N of the workload may still have output */
+	uint32_t next_port;	 /* for the streams of further processes */
+	uint32_t last_execution; /* a number for each of them */
+	struct execution *executions;
+	unsigned int n_executions;
+	bool given_up;	      /* after the workload's end: they are not waited for any more */
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
 	struct starting starting;
@@ -73,6 +81,12 @@ int monitor_main(struct machine *machine, int ready_fd);
 
 /* monitor_set_timer() - have end_of_time() called; 0: not any more. */
 void monitor_set_timer(struct monitor *monitor, unsigned int ms);
+
+/* monitor_check_drained() - shut down where the workload has ended, and all output is delivered. */
+void monitor_check_drained(struct monitor *monitor);
+
+/* monitor_take_size() - tell the guest of a new size of the terminal. Returns whether there was. */
+bool monitor_take_size(struct monitor *monitor);
 
 /* monitor_over() - leave the loop: what is still there is killed. */
 void monitor_over(struct monitor *monitor);
@@ -102,6 +116,9 @@ int end_of_time(struct source *source, uint32_t events, struct err *err);
 /* requests_init() - listen on the control socket, take signals. Returns 0, or -1 with err set. */
 int requests_init(struct monitor *monitor, struct err *err);
 void requests_close(struct monitor *monitor);
+
+/* requests_signals() - the signals that are passed on to a process in the guest. */
+void requests_signals(sigset_t *set);
 
 /* client_reply() - the answer to a request; NULL: it was done. client_refuse() - it cannot be. */
 void client_reply(struct client *client, const struct err *err);

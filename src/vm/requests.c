@@ -6,8 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "vm/control.h"
-#include "vm/monitor.h"
+#include "vm/execution.h"
 
 #include <signal.h>
 #include <sys/epoll.h>
@@ -78,9 +77,16 @@ static void send_signal(struct client *client, const struct control_request *req
 	}
 	client->signal = request->signal;
 	client->waiting = true;
-	if (agent_signal(monitor->agent, monitor->container->id, request->signal, request->all != 0,
-			 SIGNAL_TIMEOUT_MS, signalled, client, &err) < 0)
+	if (agent_signal(monitor->agent, monitor->container->id, "", request->signal,
+			 request->all != 0, SIGNAL_TIMEOUT_MS, signalled, client, &err) < 0)
 		signalled(client, &err);
+}
+
+/* The connection is the process's from now on, and another client may have the place. */
+static void execute(struct client *client, const struct control_request *request, int *fds)
+{
+	loop_forget(&client->monitor->loop, &client->source);
+	execution_begin(client->monitor, request, fd_steal(&client->source.fd), fds);
 }
 
 static void serve(struct client *client, const struct control_request *request, int *fds)
@@ -91,6 +97,9 @@ static void serve(struct client *client, const struct control_request *request, 
 		break;
 	case CONTROL_KILL:
 		send_signal(client, request);
+		break;
+	case CONTROL_EXEC:
+		execute(client, request, fds);
 		break;
 	default:
 		client_refuse(client, "the container's monitor does not know this request");
@@ -156,18 +165,20 @@ static int signal_ready(struct source *source, uint32_t events, struct err *err)
 		}
 		return 0;
 	}
+	if (info.ssi_signo == SIGWINCH && monitor_take_size(monitor))
+		return 0;
 	if (monitor->phase <= PHASE_RUNNING &&
-	    agent_signal(monitor->agent, monitor->container->id, info.ssi_signo, false,
+	    agent_signal(monitor->agent, monitor->container->id, "", info.ssi_signo, false,
 			 SIGNAL_TIMEOUT_MS, forwarded, NULL, &reason) < 0)
 		log_debug("%s", reason.text);
 	return 0;
 }
 
 /* Those that are about the monitor itself are not the workload's. */
-static void forwarded_signals(sigset_t *set)
+void requests_signals(sigset_t *set)
 {
-	static const int own[] = { SIGCHLD, SIGPIPE, SIGURG, SIGWINCH, SIGSEGV,
-				   SIGBUS,  SIGFPE,  SIGILL, SIGSYS,   SIGTRAP };
+	static const int own[] = { SIGCHLD, SIGPIPE, SIGURG, SIGSEGV, SIGBUS,
+				   SIGFPE,  SIGILL,  SIGSYS, SIGTRAP };
 
 	sigfillset(set);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
@@ -180,7 +191,7 @@ int requests_init(struct monitor *monitor, struct err *err)
 
 	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
 		monitor->clients[i].source.fd = -1;
-	forwarded_signals(&set);
+	requests_signals(&set);
 	signal(SIGPIPE, SIG_IGN);
 	monitor->signals = (struct source){ .ready = signal_ready, .data = monitor };
 	monitor->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

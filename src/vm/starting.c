@@ -95,6 +95,7 @@ void starting_begin(struct client *client, const struct control_request *request
 		return;
 	}
 	starting->client = client;
+	monitor_take_size(monitor); /* before the program can ask for it */
 	if (!request->size) {
 		start_program(client);
 		return;

@@ -80,11 +80,9 @@ static int open_terminal(struct stdio *stdio, int console_socket, uint32_t port,
 	return 0;
 }
 
-int stdio_open(struct stdio *stdio, const struct oci_config *config, int console_socket,
+int stdio_open(struct stdio *stdio, const struct oci_process *process, int console_socket,
 	       uint32_t first_port, struct err *err)
 {
-	const struct oci_process *process = config->process;
-
 	memset(stdio, 0, sizeof(*stdio));
 	for (int i = 0; i < 3; i++)
 		stdio->stream[i].fd = -1;
@@ -103,6 +101,25 @@ int stdio_open(struct stdio *stdio, const struct oci_config *config, int console
 		stdio->columns = (uint16_t)process->console_size->width;
 	}
 	return open_terminal(stdio, console_socket, first_port, err);
+}
+
+int stdio_watch_size(int terminal, struct err *err)
+{
+	if (ioctl(terminal, TIOCSCTTY, 0) < 0)
+		return err_set(err, errno, "make the terminal the session's");
+	return 0;
+}
+
+bool stdio_take_size(int terminal, uint16_t *rows, uint16_t *columns)
+{
+	struct winsize size;
+
+	if (ioctl(terminal, TIOCGWINSZ, &size) < 0 ||
+	    (size.ws_row == *rows && size.ws_col == *columns))
+		return false;
+	*rows = size.ws_row;
+	*columns = size.ws_col;
+	return true;
 }
 
 void stdio_close(struct stdio *stdio)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct oci_config;
+struct oci_process;
 
 struct stream_port {
 	int fd;		/* -1: nothing there, /dev/null in the guest */
@@ -25,12 +25,24 @@ struct stdio {
 /*
  * stdio_open() - our own descriptors 0, 1 and 2, made ready for the vmm; with process.terminal a
  * new terminal instead, whose master goes to console_socket.
+ * @process: NULL: without a terminal.
  * @first_port: ports are numbered from here.
  *
  * A pipe or terminal is opened anew, so that O_NONBLOCK does not reach whoever else holds it; a
  * regular file is not, which would lose O_APPEND and the offset shared with others.
  * Returns 0, or -1 with err set; release with stdio_close() in both cases.
  */
-int stdio_open(struct stdio *stdio, const struct oci_config *config, int console_socket,
+int stdio_open(struct stdio *stdio, const struct oci_process *process, int console_socket,
 	       uint32_t first_port, struct err *err);
 void stdio_close(struct stdio *stdio);
+
+/*
+ * stdio_watch_size() - become the one who gets SIGWINCH when the terminal's master is given another
+ * size, and SIGHUP when it is closed. The caller leads its session, which has no terminal.
+ * Returns 0, or -1 with err set.
+ */
+int stdio_watch_size(int terminal, struct err *err);
+
+/* stdio_take_size() - Returns whether the terminal's size is another than *rows and *columns, which
+ * are set to it. */
+bool stdio_take_size(int terminal, uint16_t *rows, uint16_t *columns);

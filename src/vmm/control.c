@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "vmm/vsock.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -96,6 +97,16 @@ static int control_ready(struct source *source, uint32_t events, struct err *err
 	default:
 		return err_set(err, EPROTO, "take request %u from the monitor", request.type);
 	}
+}
+
+void control_catch_up(struct vmm *vmm)
+{
+	struct pollfd ready = { .fd = vmm->control.fd, .events = POLLIN };
+	struct err err;
+
+	while (!vmm->end && poll(&ready, 1, 0) > 0)
+		if (control_ready(&vmm->control, EPOLLIN, &err) < 0)
+			machine_end(vmm, VMM_END_ERROR, "%s", err.text);
 }
 
 int control_init(struct vmm *vmm, int fd, struct err *err)

@@ -81,5 +81,7 @@ void vcpus_join(struct vmm *vmm);
 
 /* control_init() - listen to the monitor. fd stays the caller's. Returns 0, or -1 with err set. */
 int control_init(struct vmm *vmm, int fd, struct err *err);
+/* control_catch_up() - serve what the monitor has asked for until now. */
+void control_catch_up(struct vmm *vmm);
 /* control_event() - tell the monitor. One that is gone is found by its socket's end. */
 void control_event(struct vmm *vmm, enum vmm_event_type type, uint32_t port);

@@ -46,6 +46,11 @@ static void port_closed(void *data, uint32_t port)
 	control_event(data, VMM_EVENT_PORT_CLOSED, port);
 }
 
+static void port_missing(void *data)
+{
+	control_catch_up(data);
+}
+
 /* Puts a device on the bus: its page of registers, its doorbells, its interrupt. */
 static int attach(struct vmm *vmm, struct device *device, struct err *err)
 {
@@ -68,7 +73,8 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	if (config->fs_fd >= 0 && (fs_init(&vmm->fs, &vmm->loop, config->fs_fd, err) < 0 ||
 				   attach(vmm, &vmm->fs.device, err) < 0))
 		return -1;
-	vmm->vsock = vsock_new(&vmm->loop, port_closed, vmm, err);
+	vmm->vsock =
+		vsock_new(&vmm->loop, &(struct vsock_owner){ port_closed, port_missing, vmm }, err);
 	if (!vmm->vsock || attach(vmm, vmm->vsock, err) < 0)
 		return -1;
 	rng_init(&vmm->rng);

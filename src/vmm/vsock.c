@@ -42,7 +42,7 @@ static void sweep(struct vsock *vsock)
 		stream_free(stream, vsock->loop);
 		vsock->streams[i] = vsock->streams[--vsock->count];
 		if (!silent)
-			vsock->closed(vsock->data, port);
+			vsock->owner.closed(vsock->owner.data, port);
 	}
 }
 
@@ -143,8 +143,7 @@ static const struct device_ops vsock_ops = {
 	.reset = vsock_reset,
 };
 
-struct device *vsock_new(struct loop *loop, void (*closed)(void *data, uint32_t port), void *data,
-			 struct err *err)
+struct device *vsock_new(struct loop *loop, const struct vsock_owner *owner, struct err *err)
 {
 	struct virtio_vsock_config config = { .guest_cid = htole64(VSOCK_GUEST_CID) };
 	_cleanup_free_ struct vsock *vsock = xcalloc(1, sizeof(*vsock));
@@ -160,8 +159,7 @@ struct device *vsock_new(struct loop *loop, void (*closed)(void *data, uint32_t 
 		return NULL;
 	}
 	vsock->loop = loop;
-	vsock->closed = closed;
-	vsock->data = data;
+	vsock->owner = *owner;
 	vsock->device.ops = &vsock_ops;
 	memcpy(vsock->device.config, &config, sizeof(config));
 	vsock->device.config_size = sizeof(config);
@@ -201,5 +199,6 @@ void vsock_port_remove(struct device *device, uint32_t port)
 		return;
 	stream->silent = true;
 	stream_kill(stream, vsock->loop);
-	serve_event(vsock);
+	sweep(vsock);
+	vsock_again(vsock); /* for the reset; the queues may be being served right now */
 }

@@ -20,15 +20,25 @@
 
 struct device;
 
+struct vsock_owner {
+	/*
+	 * A port's stream has ended and all the guest's bytes were delivered (or could not be); the
+	 * entry is gone by then. Not called after vsock_port_remove().
+	 */
+	void (*closed)(void *data, uint32_t port);
+	/*
+	 * The guest asks for a port that is not in the table: add those that are about to be. May
+	 * be NULL.
+	 */
+	void (*missing)(void *data);
+	void *data;
+};
+
 /*
  * vsock_new() - make the device; it works on the loop's thread only.
- * @closed: called when a port's stream has ended and all the guest's bytes were delivered (or
- *          could not be); the entry is gone by then. Not called after vsock_port_remove().
- *
- * Returns the device, or NULL with err set.
+ * Returns it, or NULL with err set.
  */
-struct device *vsock_new(struct loop *loop, void (*closed)(void *data, uint32_t port), void *data,
-			 struct err *err);
+struct device *vsock_new(struct loop *loop, const struct vsock_owner *owner, struct err *err);
 void vsock_free(struct device *device);
 
 /*

@@ -21,8 +21,7 @@ struct vsock_reset {
 struct vsock {
 	struct device device;
 	struct loop *loop;
-	void (*closed)(void *data, uint32_t port);
-	void *data;
+	struct vsock_owner owner;
 	struct stream *streams[VSOCK_PORTS_MAX];
 	uint32_t count;
 	uint32_t turn; /* the stream that may send first */

@@ -57,6 +57,17 @@ static void receive_stream(struct vsock *vsock, struct stream *stream, struct ch
 	}
 }
 
+/* Who told the guest of a port has told us before, but that may not have been looked at yet. */
+static struct stream *find_or_wait(struct vsock *vsock, const struct virtio_vsock_hdr *packet)
+{
+	struct stream *stream = vsock_find(vsock, le32toh(packet->dst_port));
+
+	if (stream || le16toh(packet->op) != VIRTIO_VSOCK_OP_REQUEST || !vsock->owner.missing)
+		return stream;
+	vsock->owner.missing(vsock->owner.data);
+	return vsock_find(vsock, le32toh(packet->dst_port));
+}
+
 /* One packet of the guest's; what makes no sense is answered with a reset or not at all. */
 static void receive(struct vsock *vsock, struct chain *chain)
 {
@@ -67,7 +78,7 @@ static void receive(struct vsock *vsock, struct chain *chain)
 	    le64toh(packet.src_cid) != VSOCK_GUEST_CID ||
 	    le64toh(packet.dst_cid) != VMADDR_CID_HOST)
 		return;
-	stream = vsock_find(vsock, le32toh(packet.dst_port));
+	stream = find_or_wait(vsock, &packet);
 	if (!stream || le16toh(packet.type) != VIRTIO_VSOCK_TYPE_STREAM) {
 		reset_unknown(vsock, &packet);
 	} else if (stream->state == STREAM_WAITING) {

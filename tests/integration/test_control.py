@@ -220,7 +220,7 @@ class OneCgroupForTwo(Case):
             os.rmdir(directory)
 
 
-@at_levels("plain")
+@at_levels("plain", "vm")
 class Terminal(Case):
     def run_in_terminal(self, rows=33, columns=101):
         """moat run with this side of a new terminal: (Popen, descriptor of the other side)."""

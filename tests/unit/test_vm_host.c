@@ -141,7 +141,7 @@ static struct stream_port open_as(int stream, int fd)
 	int r;
 
 	dup2(fd, stream);
-	r = stdio_open(&stdio, &config, -1, 16, &err);
+	r = stdio_open(&stdio, config.process, -1, 16, &err);
 	dup2(saved, stream);
 	assert_int_equal(r, 0);
 	result = stdio.stream[stream];
@@ -232,11 +232,11 @@ static void test_terminal(void **state)
 	char name[64];
 	int pair[2], master;
 
-	assert_int_equal(stdio_open(&stdio, &config, -1, 16, &err), -1);
+	assert_int_equal(stdio_open(&stdio, config.process, -1, 16, &err), -1);
 	assert_non_null(strstr(err.text, "--console-socket"));
 	stdio_close(&stdio);
 	fd_socketpair(SOCK_STREAM, pair);
-	assert_int_equal(stdio_open(&stdio, &config, pair[0], 16, &err), 0);
+	assert_int_equal(stdio_open(&stdio, config.process, pair[0], 16, &err), 0);
 	assert_true(fd_receive(pair[1], name, sizeof(name), &master, 1) > 0);
 	assert_true(stdio.terminal);
 	assert_int_equal(stdio.rows, 30);

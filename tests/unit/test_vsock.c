@@ -100,6 +100,30 @@ static void test_unknown_port_is_reset(void **state)
 	assert_true(driver.interrupts > 0);
 }
 
+static int late_fd;
+
+static void add_late(struct driver *owner)
+{
+	add_port(PORT, late_fd, VMM_PORT_READ);
+	owner->missing = NULL;
+}
+
+/* The monitor tells the guest of a port while its word to the vmm still waits to be read. */
+static void test_port_that_is_about_to_be(void **state)
+{
+	int pair[2];
+
+	assert_int_equal(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
+	late_fd = pair[0];
+	driver_post(&driver, 4);
+	driver.missing = add_late;
+	driver_send(&driver, VIRTIO_VSOCK_OP_REQUEST, PORT, GUEST, 0, NULL, 0);
+	expect(VIRTIO_VSOCK_OP_RESPONSE);
+	driver_send(&driver, VIRTIO_VSOCK_OP_REQUEST, PORT + 1, GUEST, 0, NULL, 0);
+	expect(VIRTIO_VSOCK_OP_RST);
+	close(pair[1]);
+}
+
 static void test_guest_writes_to_pipe(void **state)
 {
 	_cleanup_fd_ int reader = -1;
@@ -512,6 +536,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(test_unknown_port_is_reset),
+		TEST(test_port_that_is_about_to_be),
 		TEST(test_guest_writes_to_pipe),
 		TEST(test_guest_reads_from_pipe),
 		TEST(test_regular_file_to_its_end),

@@ -35,6 +35,14 @@ static void on_broken(struct device *device, const struct err *err)
 		virtqueue_deactivate(&device->queues[i]);
 }
 
+static void on_missing(void *data)
+{
+	struct driver *driver = data;
+
+	if (driver->missing)
+		driver->missing(driver);
+}
+
 static void on_closed(void *data, uint32_t port)
 {
 	struct driver *driver = data;
@@ -56,7 +64,10 @@ void driver_init(struct driver *driver)
 	    guest_memory_map(&driver->memory, driver->memory_fd, MEMORY_SIZE, &err) < 0 ||
 	    loop_init(&driver->loop, &err) < 0)
 		abort();
-	driver->device = vsock_new(&driver->loop, on_closed, driver, &err);
+	driver->device = vsock_new(
+		&driver->loop,
+		&(struct vsock_owner){ .closed = on_closed, .missing = on_missing, .data = driver },
+		&err);
 	if (!driver->device)
 		abort();
 	driver->device->transport = &driver->transport;

@@ -29,6 +29,7 @@ struct driver {
 	/* ports whose end was reported */
 	uint32_t closed[64];
 	uint32_t closed_count;
+	void (*missing)(struct driver *driver); /* the owner's word on an unknown port; or NULL */
 };
 
 /* A packet from the device: header in host order, payload as it is. */

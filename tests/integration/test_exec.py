@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Further processes in a container at level plain, and terminals."""
+"""Further processes in a container, and terminals."""
 import fcntl
 import json
 import os
+import pty
 import re
+import select
+import signal
 import socket
 import stat
 import struct
 import subprocess
+import sys
 import termios
+import time
 
-from harness import Case, at_levels
+from harness import Case, at_levels, host
 
 
 def receive_terminal(listener):
@@ -34,6 +39,16 @@ def read_all(fd):
         data += part
 
 
+def read_until(fd, text, timeout=20):
+    """What comes until it ends with text, which must come in time."""
+    data, deadline = b"", time.monotonic() + timeout * host.TIME_SCALE
+    while not data.replace(b"\r\n", b"\n").endswith(text.encode()):
+        left = deadline - time.monotonic()
+        assert left > 0 and select.select([fd], [], [], left)[0], "%r did not come, only %r" % (text, data)
+        data += os.read(fd, 4096)
+    return data
+
+
 class WithConsole(Case):
     def listen(self):
         path = os.path.join(self.work, "console.sock")
@@ -43,17 +58,19 @@ class WithConsole(Case):
         self.addCleanup(listener.close)
         listener.bind(path)
         listener.listen()
-        listener.settimeout(20)
+        listener.settimeout(20 * host.TIME_SCALE)
         return path, listener
 
 
-@at_levels("plain")
+@at_levels("plain", "vm")
 class Exec(WithConsole):
     def setUp(self):
         super().setUp()
         self.bundle("sleep", "1000")
 
     def test_cpu_affinity(self):
+        if self.level == "vm":
+            self.skipTest("a guest's processors are not those that it names")
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one CPU only")
         first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
@@ -75,8 +92,11 @@ class Exec(WithConsole):
         name = self.running()
         process = dict(self.config["process"], args=["true"])
         path = os.path.join(self.work, "process.json")
-        for affinity, words in (({"final": "0-"}, ("final", "0-")), ({"initial": "x"}, ("initial", "x")),
-                                ({"initial": "3-1"}, ("initial", "3-1")), ({"final": "8191"}, ("final", "8191", "CPUs"))):
+        wrong = [({"final": "0-"}, ("final", "0-")), ({"initial": "x"}, ("initial", "x")),
+                 ({"initial": "3-1"}, ("initial", "3-1"))]
+        if self.level == "plain":  # a guest has other processors than those that are named
+            wrong.append(({"final": "8191"}, ("final", "8191", "CPUs")))
+        for affinity, words in wrong:
             with open(path, "w") as f:
                 json.dump(dict(process, execCPUAffinity=affinity), f)
             self.refused("exec", "--process", path, name, says=words)
@@ -99,15 +119,13 @@ class Exec(WithConsole):
         name = self.running()
         show = "cd /proc/self/ns; for i in cgroup ipc mnt net pid time user uts; do readlink $i; done"
         ours = self.said(name, "sh", "-c", show)
-        init = "".join(os.readlink("/proc/%d/ns/%s" % (self.pid(name), kind)) + "\n"
-                       for kind in "cgroup ipc mnt net pid time user uts".split())
-        self.assertEqual(ours, init)
+        self.assertEqual(ours, self.said(name, "sh", "-c", show.replace("self", "1")))
+        self.assertEqual(len(ours.split()), 8)
         self.assertIn("sleep 1000", self.said(name, "ps"))
 
     def test_in_the_cgroup(self):
         name = self.running()
-        with open("/proc/%d/cgroup" % self.pid(name)) as f:
-            self.assertEqual(self.said(name, "cat", "/proc/self/cgroup"), f.read())
+        self.assertEqual(self.said(name, "cat", "/proc/self/cgroup"), self.said(name, "cat", "/proc/1/cgroup"))
 
     def test_status_and_streams(self):
         name = self.running()
@@ -194,8 +212,11 @@ class Exec(WithConsole):
         self.ok("exec", "--detach", "--pid-file", path, name, "sleep", "2000", stdout=subprocess.DEVNULL)
         with open(path) as f:
             pid = int(f.read())
-        with open("/proc/%d/cmdline" % pid) as f:
-            self.assertEqual(f.read(), "sleep\0002000\0")
+        with open("/proc/%d/comm" % pid) as f:
+            self.assertEqual(f.read(), "moat-standin\n" if self.level == "vm" else "sleep\n")
+        self.assertIn("sleep 2000", self.said(name, "ps"))
+        os.kill(pid, signal.SIGKILL)
+        self.wait_until(lambda: "sleep 2000" not in self.said(name, "ps"), "it has ended")
 
     def test_process_file(self):
         name = self.running()
@@ -214,6 +235,109 @@ class Exec(WithConsole):
         self.assertEqual(process.wait(20), 0)
         self.assertRegex(out, r"^/dev/pts/\d+\n")
         self.assertTrue(out.endswith("done\n"), out)
+
+    def test_size_of_a_terminal(self):
+        """From the engine's side of it, at any time."""
+        name = self.running()
+        path, listener = self.listen()
+        process = self.start_moat("exec", "--tty", "--console-socket", path, name, "sh", "-c",
+                                  "trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done")
+        _, fd = receive_terminal(listener)
+        read_until(fd, "ready\n")
+        for rows, columns in ((21, 71), (22, 72)):
+            fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            read_until(fd, "%d %d\n" % (rows, columns))
+        os.write(fd, b"\x03")
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 130)
+        os.close(fd)
+
+    def test_terminal_of_the_caller(self):
+        """moat passes on what is typed, with the size that it has."""
+        name = self.running()
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
+        process = self.start_moat("exec", "--tty", name, "sh", "-c",
+                                  "trap 'stty size' WINCH; stty size; read x; echo got-$x; while :; do sleep 0.1; done",
+                                  stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        read_until(ours, "33 101\n")
+        os.write(ours, b"word\n")
+        read_until(ours, "got-word\n")
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 70, 0, 0))
+        process.send_signal(signal.SIGWINCH)
+        read_until(ours, "20 70\n")
+        os.write(ours, b"\x03")
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 130)
+
+    def test_console_that_is_hung_up(self):
+        name = self.running()
+        path, listener = self.listen()
+        process = self.start_moat("exec", "--tty", "--console-socket", path, name, "sh", "-c",
+                                  "trap 'exit 7' HUP; echo ready; while :; do sleep 0.1; done")
+        _, fd = receive_terminal(listener)
+        read_until(fd, "ready\n")
+        os.close(fd)
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 7)
+
+    def test_several_at_once(self):
+        name = self.running()
+        processes = [self.start_moat("exec", name, "sh", "-c", "read x; echo $x $x; echo e >&2; exit %d" % i, stdin=-1,
+                                     stdout=-1, stderr=-1) for i in range(8)]
+        for i, process in enumerate(processes):
+            out, err = process.communicate(b"%d\n" % i, timeout=60 * host.TIME_SCALE)
+            self.assertEqual((process.returncode, out, err), (i, b"%d %d\n" % (i, i), b"e\n"))
+
+    def test_signals_are_passed_on(self):
+        name = self.running()
+        script = "trap 'exit 5' TERM; trap 'echo usr' USR1; echo ready; while :; do sleep 0.1; done"
+        process = self.start_moat("exec", name, "sh", "-c", script, stdout=-1)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), b"usr\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 5)
+
+    def test_ends_with_the_container(self):
+        name = self.create()
+        self.ok("start", name)
+        process = self.start_moat("exec", name, "sh", "-c", "echo ready; sleep 1000", stdout=-1)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.ok("kill", name, "KILL")
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 137)
+        self.wait_status(name, "stopped")
+        self.refused("exec", name, "true", says=(name, "stopped"))
+        self.ok("delete", name)
+
+    def test_in_a_container_that_is_only_created(self):
+        name = self.create()
+        self.addCleanup(self.ok, "delete", "--force", name)
+        self.assertEqual(self.said(name, "echo", "x"), "x\n")
+
+    def test_child_in_the_background(self):
+        """It has the process's output open, and nobody waits for it."""
+        name = self.running()
+        process = self.start_moat("exec", name, "sh", "-c", "(sleep 3; echo later) & echo now", stdout=-1)
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 0)
+        self.assertEqual(process.stdout.read(), b"now\nlater\n")
+
+    def test_detached_is_the_engines_to_wait_for(self):
+        """As conmon or a shim does: a subreaper, to which it comes when moat has ended."""
+        name = self.running()
+        path = os.path.join(self.work, "pid")
+        script = ("import ctypes, os, subprocess, sys\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+                  "subprocess.run(sys.argv[2:], check=True)\npid = int(open(sys.argv[1]).read())\n"
+                  "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+        for command, status in ("exit 9", "9"), ("kill -9 $$", "137" if self.level == "vm" else "-9"):
+            done = subprocess.run([sys.executable, "-c", script, path,
+                                   *self.command("exec", "--detach", "--pid-file", path, name, "sh", "-c", command)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60 * host.TIME_SCALE)
+            self.assertEqual(done.stdout.decode().strip(), status)
+
+    def test_in_a_cgroup_below(self):
+        name = self.running()
+        for cgroup, words in (("../x", "must not leave"), ("cpu:x", "one controller"), ("nosuch", "nosuch")):
+            self.refused("exec", "--cgroup", cgroup, name, "true", says=words)
 
     def test_user_namespace(self):
         maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
@@ -235,7 +359,7 @@ class Exec(WithConsole):
             self.assertNotEqual(self.moat("exec", "--cwd", "/proc/self/fd/%d" % number, name, "pwd").returncode, 0)
 
 
-@at_levels("plain")
+@at_levels("plain", "vm")
 class Terminal(WithConsole):
     def terminal(self, *args, change=None, size=None):
         def with_terminal(c):
@@ -272,9 +396,7 @@ class Terminal(WithConsole):
 
     def test_job_control(self):
         name, fd, _ = self.terminal("sleep", "1000")
-        pid = self.pid(name)
-        with open("/proc/%d/stat" % pid) as f:
-            fields = re.sub(r"\(.*\)", "x", f.read()).split()
+        fields = re.sub(r"\(.*\)", "x", self.ok("exec", name, "cat", "/proc/1/stat").stdout.decode()).split()
         self.assertEqual(fields[4], fields[5])  # its group leads its session,
         self.assertEqual(fields[7], fields[4])  # and is the terminal's foreground group
         self.ok("kill", name, "KILL")
