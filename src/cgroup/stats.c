@@ -17,7 +17,6 @@
 #define FILE_MAX    (1u << 20)
 #define NS_PER_US   1000u
 #define NS_PER_TICK (1000000000u / 100) /* USER_HZ is 100 on all that we run on */
-#define V1_NO_LIMIT 0x7ffffffffffff000ull
 
 /* A controller's directory of the cgroup; NULL where there is none. */
 static char *directory_of(const char *path, const char *controller)
@@ -37,7 +36,7 @@ static char *read_text(const char *directory, const char *name)
 	return file_read(AT_FDCWD, file, FILE_MAX, NULL, NULL);
 }
 
-/* A file that holds one number; "max", or no such file, is 0. */
+/* A file that holds one number; "max", or no such file, is 0: so runc has it for pids.max. */
 static uint64_t read_number(const char *directory, const char *name)
 {
 	_cleanup_free_ char *text = read_text(directory, name);
@@ -45,9 +44,27 @@ static uint64_t read_number(const char *directory, const char *name)
 
 	if (text)
 		text[strcspn(text, "\n")] = '\0';
-	if (!text || str_to_u64(text, UINT64_MAX, &value) < 0)
-		return 0;
-	return value >= V1_NO_LIMIT ? 0 : value;
+	return text && str_to_u64(text, UINT64_MAX, &value) == 0 ? value : 0;
+}
+
+/* A limit of v2: "max" is the largest number, as runc has it. No such file: 0. */
+static uint64_t read_limit(const char *directory, const char *name)
+{
+	_cleanup_free_ char *text = read_text(directory, name);
+
+	return text && str_starts_with(text, "max") ? UINT64_MAX : read_number(directory, name);
+}
+
+/* v1 counts memory and swap together: engines that know both expect that of v2's numbers, too. */
+static void read_swap_v2(const char *directory, const struct moat_memory_usage *memory,
+			 struct moat_memory_usage *swap)
+{
+	swap->usage = read_number(directory, "memory.swap.current") + memory->usage;
+	swap->limit = read_limit(directory, "memory.swap.max");
+	if (swap->limit == UINT64_MAX || memory->limit > UINT64_MAX - swap->limit)
+		swap->limit = UINT64_MAX;
+	else
+		swap->limit += memory->limit;
 }
 
 /* The value of a line "key value" of a text that may be NULL. */
@@ -97,11 +114,10 @@ static void read_memory_v2(const char *directory, struct moat_memory_stats *memo
 	_cleanup_free_ char *events = read_text(directory, "memory.events");
 
 	memory->usage->usage = read_number(directory, "memory.current");
-	memory->usage->limit = read_number(directory, "memory.max");
+	memory->usage->limit = read_limit(directory, "memory.max");
 	memory->usage->max = read_number(directory, "memory.peak");
 	memory->usage->failcnt = line_value(events, "max");
-	memory->swap->usage = read_number(directory, "memory.swap.current");
-	memory->swap->limit = read_number(directory, "memory.swap.max");
+	read_swap_v2(directory, memory->usage, memory->swap);
 	memory->cache = line_value(stat, "file");
 	memory->rss = line_value(stat, "anon");
 	memory->kernel->usage = line_value(stat, "kernel");

@@ -120,11 +120,15 @@ static void check_memory(struct diagnosis *diagnosis, const struct moat_settings
 	if (wanted > total)
 		found(diagnosis, VERDICT_WARN, 0, "memory",
 		      "lower \"memory\" in the operator's file",
-		      "a guest is given %ju MiB by default, the machine has %ju",
-		      (uintmax_t)wanted >> 20, (uintmax_t)total >> 20);
+		      "a microVM may use %ju MiB (%ju for the guest, the rest beside it) where "
+		      "config.json has no limit, and this machine has %ju MiB in all",
+		      (uintmax_t)wanted >> 20, (uintmax_t)settings->memory >> 20,
+		      (uintmax_t)total >> 20);
 	else
 		found(diagnosis, VERDICT_OK, 0, "memory", NULL,
-		      "%ju MiB for a guest by default, of %ju", (uintmax_t)wanted >> 20,
+		      "a microVM may use %ju MiB (%ju for the guest, the rest beside it) where "
+		      "config.json has no limit; this machine has %ju MiB in all",
+		      (uintmax_t)wanted >> 20, (uintmax_t)settings->memory >> 20,
 		      (uintmax_t)total >> 20);
 }
 

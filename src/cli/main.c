@@ -50,6 +50,19 @@ static const struct cli_command *find_command(const char *name, struct err *err)
 	return NULL;
 }
 
+/* moat help [COMMAND]: as --help, and like it whatever the operator's file or the machine is. */
+static int help_of(int argc, char **argv, struct err *err)
+{
+	const struct cli_command *command;
+
+	if (argc > 2)
+		return err_set(err, 0, "help: expected one command, found more");
+	if (argc < 2 || str_eq(argv[1], "help") || argv[1][0] == '-')
+		return cli_help_all(), 0;
+	command = find_command(argv[1], err);
+	return command ? cli_help(command), 0 : -1;
+}
+
 static int open_log(struct err *err)
 {
 	bool json = str_eq(globals.log_format, "json");
@@ -111,6 +124,8 @@ int main(int argc, char **argv)
 		cli_help_all();
 		return 1;
 	}
+	if (str_eq(argv[first], "help"))
+		return help_of(argc - first, argv + first, &err) < 0 ? report(NULL, &err) : 0;
 	command = find_command(argv[first], &err);
 	if (!command || (command->enters && self_protect(argv, &err) < 0))
 		return report(command, &err);

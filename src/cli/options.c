@@ -197,5 +197,7 @@ void cli_help_all(void)
 		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
 	printf("\nGlobal options:\n");
 	help_options(global_options);
-	printf("\nmoat COMMAND --help tells more of a command, and man moat of all this.\n");
+	printf("\nmoat help COMMAND, or moat COMMAND --help, tells more of a command, and man moat "
+	       "of all "
+	       "this.\n");
 }

@@ -115,6 +115,16 @@ static int go_without_cgroup(const struct oci_linux_resources *resources, const 
 	return 0;
 }
 
+static void drop_device_rules(struct oci_linux_resources *resources)
+{
+	_cleanup_(oci_linux_resources_free_pointer) struct oci_linux_resources *dropped =
+		oci_linux_resources_new();
+
+	dropped->devices = steal(resources->devices);
+	dropped->n_devices = resources->n_devices;
+	resources->n_devices = 0;
+}
+
 static int choose_cgroup(struct instance *instance, struct err *err)
 {
 	const struct oci_linux *linux_ = instance->config->linux_;
@@ -132,7 +142,7 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 		 * can be made in a user namespace, and the host's own have the host's permissions.
 		 */
 		if (resources)
-			resources->n_devices = 0;
+			drop_device_rules(resources);
 		if (!cgroup_may_create(path))
 			return go_without_cgroup(resources, path, err);
 	}
@@ -140,11 +150,15 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 	return 0;
 }
 
-/* What level sandbox wants of the config, as far as it can be had before anything is made. */
+/* What the level wants of the caller and the config, as far as it can be had beforehand. */
 static int harden(struct instance *instance, struct err *err)
 {
 	const struct moat_settings *settings = instance->runtime->settings;
 
+	if (instance->container.isolation == ISOLATION_VM && geteuid() != 0)
+		return err_set(err, 0,
+			       "level vm needs root: an ordinary user cannot lock its processes "
+			       "up; ordinary users have --isolation=plain");
 	if (instance->container.isolation != ISOLATION_SANDBOX)
 		return 0;
 	if (!proc_is_machines_root())

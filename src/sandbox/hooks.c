@@ -43,6 +43,14 @@ static int make_input(const char *state, struct err *err)
 	return fd_steal(&fd);
 }
 
+/* Whoever would hear what it says is gone; its death was before we asked to be told of it. */
+static bool is_orphan(int errors)
+{
+	struct pollfd heard = { .fd = errors };
+
+	return poll(&heard, 1, 0) > 0 && (heard.revents & POLLERR);
+}
+
 static _Noreturn void hook_main(const struct oci_hook *hook, int input, int errors)
 {
 	char *arguments[] = { hook->path, NULL };
@@ -51,6 +59,8 @@ static _Noreturn void hook_main(const struct oci_hook *hook, int input, int erro
 	process_reset_signals();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (is_orphan(errors))
+		_exit(126);
 	if (dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(errors, 2) < 0 ||
 	    syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(126);
@@ -72,8 +82,10 @@ static int launch(struct run *run, const char *state, struct err *err)
 	run->errors = pipe_ends[0];
 	errors = pipe_ends[1];
 	run->pid = fork();
-	if (run->pid == 0)
+	if (run->pid == 0) {
+		fd_replace(&run->errors, -1);
 		hook_main(run->hook, input, errors);
+	}
 	setpgid(run->pid, run->pid); /* whoever of the two comes first */
 	if (run->pid < 0)
 		return err_set(err, errno, "make a process");

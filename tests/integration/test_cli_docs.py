@@ -66,6 +66,14 @@ class Docs(Case):
                 shorts = {short for short, _ in options.values()}
                 self.assertEqual(set(SHORT.get(command, "").split()) - shorts, set())
 
+    def test_help_as_a_command(self):
+        self.assertEqual(self.ok("help").stdout, self.ok("--help").stdout)
+        self.settings_path = os.path.join(self.work, "absent.json")  # neither of them looks at it
+        for command in self.commands():
+            self.assertEqual(self.ok("help", command).stdout, self.ok(command, "--help").stdout)
+        self.refused("help", "no-such", says="unknown command 'no-such'")
+        self.refused("help", "run", "create", says="one command")
+
     def test_help_is_true(self):
         """Each option that --help shows is taken, with a value where it shows one, and one that it does not show is not."""
         for command in [""] + self.commands():
@@ -144,7 +152,9 @@ class Docs(Case):
                 self.assertEqual(self.complete(*command.split(), "-"), sorted(expected))
 
     def test_completion_of_words(self):
-        self.assertEqual(self.complete(""), sorted(self.commands()))
+        self.assertEqual(self.complete(""), sorted(self.commands() + ["help"]))
+        self.assertEqual(self.complete("help", "upd"), ["update"])
+        self.assertEqual(self.complete("help", "update", ""), [])
         self.assertEqual(self.complete("--debug", "--log", "run", "st"), ["start", "state"])
         self.assertEqual(self.complete("--isolation", ""), ["plain", "sandbox", "vm"])
         self.assertEqual(self.complete("--isolation", "=", "pl"), ["plain"])

@@ -130,6 +130,10 @@ class Control(Case):
             event = json.loads(self.ok("events", "--stats", name).stdout)
             self.assertEqual((event["type"], event["id"]), ("stats", name))
             return event["data"]
+        unlimited = 2 ** 64 - 1 if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else 2 ** 63 - 4096
+        self.assertEqual(stats()["memory"]["usage"]["limit"], unlimited)
+        self.assertEqual(stats()["memory"]["swap"]["limit"], unlimited)
+        self.assertEqual(stats()["pids"]["limit"], 0)
         self.ok("update", "--pids-limit", 77, "--memory", "64M", name)
         self.assertEqual(stats()["pids"], {"current": 1, "limit": 77})
         self.assertEqual(stats()["memory"]["usage"]["limit"], 64 << 20)

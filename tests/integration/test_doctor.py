@@ -46,6 +46,19 @@ class Doctor(harness.Case):
             self.assertEqual(kvm["verdict"], "fail", kvm)
             self.assertIn("cannot run a kernel", kvm["finding"])
 
+    def test_memory_of_a_machine(self):
+        self.settings.update(memory=100 << 20, overhead=20 << 20)
+        self.write_settings()
+        with open("/proc/meminfo") as f:
+            total = int(f.readline().split()[1]) >> 10
+        memory = self.findings()[0]["memory"]
+        self.assertEqual(memory["verdict"], "ok")
+        self.assertIn("may use 120 MiB (100 for the guest", memory["finding"])
+        self.assertRegex(memory["finding"], "this machine has %d MiB in all" % total)
+        self.settings.update(memory=total + 1000 << 20)
+        self.write_settings()
+        self.assertEqual(self.findings()[0]["memory"]["verdict"], "warn")
+
     def test_missing_kernel_and_init(self):
         self.settings.update(kernel="/nowhere/vmlinux", init="/nowhere/agent.cpio")
         self.write_settings()

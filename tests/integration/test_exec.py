@@ -193,6 +193,19 @@ class Exec(WithConsole):
         os.rmdir(passwd) if os.path.isdir(passwd) else os.unlink(passwd)
         self.ok("delete", "--force", name)
 
+    def test_terminal_without_one(self):
+        name = self.running()
+        for flags in (["--tty"], ["--tty", "--detach"]):
+            self.refused("exec", *flags, name, "true", says=("terminal", "--console-socket"), status=255)
+        read, write = os.pipe()
+        try:
+            self.refused("exec", "--tty", name, "true", stdin=read, says=("terminal", "--tty"), status=255)
+        finally:
+            os.close(read)
+            os.close(write)
+        self.ok("exec", name, "true")
+        self.ok("delete", "--force", name)
+
     def test_program_missing(self):
         name = self.running()
         self.refused("exec", name, "nosuch", says="executable file not found in $PATH", status=127)

@@ -2,9 +2,10 @@
 """Hooks at level plain: which run, where, when, and what their failure does."""
 import json
 import os
+import subprocess
 import time
 
-from harness import Case, at_levels
+from harness import Case, at_levels, host
 
 KINDS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 
@@ -32,6 +33,37 @@ class Hooks(Case):
                     os.chmod(inside, 0o755)
                     entry["path"] = "/hook"
         self.bundle(*args, change=change)
+
+    def test_hook_ends_with_the_command_that_runs_it(self):
+        """A hook whose create (start, delete) was killed would go on beside a container that nobody knows."""
+        for kind in KINDS:
+            with self.subTest(kind):
+                inside = kind == "startContainer"
+                mark = "/mark" if inside else os.path.join(self.work, "mark")
+                self.with_hooks("sleep", "1000", **self.hook(kind, "echo >%s; exec sleep 1234\n" % mark))
+                self.hook_is_ended(kind, self.rootfs + mark if inside else mark)
+
+    def hook_is_ended(self, kind, mark):
+        name = self.new_id()
+        before = host.processes()
+        if kind in ("startContainer", "poststart", "poststop"):
+            self.create(name=name)
+            command = ["start", name]
+        else:
+            command = ["create", "--bundle", self.bundle_path, name]
+        if kind == "poststop":
+            command = ["delete", "--force", name]
+        process = self.start_moat(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_until(lambda: os.path.exists(mark), "the hook runs")
+        os.unlink(mark)
+        process.kill()
+        process.wait()
+        if kind.endswith("Container"):  # that is init's child
+            self.ok("delete", "--force", name)
+        self.wait_until(lambda: not [p for p, c in host.processes().items() if p not in before and "sleep 1234" in c], "it has ended")
+        with open(os.path.join(self.work, kind), "w") as f:
+            f.write("#!/bin/true\n")
+        self.ok("delete", "--force", name)
 
     def test_all_in_their_order(self):
         log = os.path.join(self.work, "log")

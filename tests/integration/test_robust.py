@@ -69,6 +69,29 @@ class Unlucky(Case):
             self.assertFalse(os.path.exists(os.path.join(self.root, name)), "%d: %r" % (limit, done.stderr))
         self.assertIn(failed, range(3, 19))
 
+    def test_files_that_may_not_grow(self):
+        """SIGXFSZ would end moat in the middle (getrlimit(2)); the workload has it as ever."""
+        def change(c):
+            c["process"].pop("rlimits", None)
+            c["annotations"] = {"long": "x" * 300}  # which the state has, too
+        self.bundle("sh", "-c", "grep SigIgn /proc/self/status; exec sleep 1000", change=change)
+        name = self.new_id()
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+        self.refused("create", "--bundle", self.bundle_path, name, says="File too large", status=1, preexec_fn=limit)
+        self.assertFalse(os.path.exists(os.path.join(self.root, name)))
+        path = os.path.join(self.work, "out")
+        with open(path, "wb") as out:
+            self.create(name=name, stdout=out)
+        self.refused("start", name, says="File too large", status=1, preexec_fn=limit)
+        self.assertEqual(self.state(name)["status"], "created")
+        self.ok("start", name)
+        self.wait_until(lambda: os.path.getsize(path) > 0, "it has said what it ignores")
+        with open(path) as f:
+            self.assertEqual(int(f.read().split()[1], 16), 0)
+        self.ok("delete", "--force", name)
+
     def test_output_that_cannot_be_written(self):
         self.bundle("sleep", "1000")
         name = self.create()

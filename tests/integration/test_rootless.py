@@ -49,6 +49,14 @@ class Rootless(Case):
         self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
         return done.stdout.decode()
 
+    def test_other_levels_need_root(self):
+        self.own_bundle("true")
+        for level in ("vm", "sandbox"):
+            done = subprocess.run(self.command("run", "--bundle", self.bundle_path, self.new_id(), level=level),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(("level %s needs root" % level).encode(), done.stderr)
+
     def test_spec_runs(self):
         bundle = os.path.join(self.home, "bundle")
         os.makedirs(os.path.join(bundle, "rootfs"))
