@@ -75,6 +75,10 @@ int cgroup_enter(const char *path, pid_t pid, struct err *err);
  */
 int cgroup_open(const char *path);
 
+/* cgroup_directory() - where all of its processes are listed and frozen. To be freed; NULL:
+ * nowhere. */
+char *cgroup_directory(const char *path);
+
 /*
  * cgroup_signal() - send a signal to every process in it and below. Frozen ones get it when they
  * are thawed; SIGKILL ends them at once. 0 (also where there is no process), or -1 with err set.

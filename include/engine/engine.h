@@ -64,6 +64,36 @@ struct exec_options {
 	bool ignore_paused; /* do it though the container is paused: it runs when that ends */
 };
 
+/* What becomes of the cgroups below a container's own, and of their settings. */
+enum image_cgroups {
+	IMAGE_CGROUPS_SOFT,
+	IMAGE_CGROUPS_FULL,
+	IMAGE_CGROUPS_STRICT,
+	IMAGE_CGROUPS_IGNORE
+};
+
+/* How processes are saved to images, and made from them. */
+struct image_options {
+	const char *path, *work_path; /* directories: of the images, of the log */
+	int fd, work_fd;	      /* the same, open */
+	/* Processes with such things are saved and restored; otherwise that is an error. */
+	bool tcp_established, ext_unix_sk, shell_job, file_locks;
+	bool auto_dedup; /* free what is in older images as well */
+	bool lazy_pages; /* memory is fetched when it is used */
+	enum image_cgroups cgroups;
+	uint32_t empty_namespaces; /* CLONE_NEW*: what is in them is left out */
+	/* Of a checkpoint only. */
+	const char *parent_path; /* an earlier pre-dump, from path on; NULL: none */
+	bool pre_dump;		 /* only memory: the container goes on */
+	bool leave_running;
+	bool tcp_skip_in_flight, link_remap;
+	int status_fd;		 /* gets a NUL once memory can be fetched; -1: none */
+	const char *page_server; /* address of who takes the memory; NULL: it goes to the images */
+	int page_port;
+	/* Of a restore only; NULL: as it was. */
+	const char *lsm_profile, *lsm_mount_context;
+};
+
 struct engine_ops {
 	const char *name;
 	/*
@@ -97,6 +127,15 @@ struct engine_ops {
 	int (*oom_watch)(struct container *container, struct err *err);
 	/* The pids of all its processes as the host sees them; *pids is to be freed. */
 	int (*processes)(struct container *container, pid_t **pids, size_t *count, struct err *err);
+	/*
+	 * Save the processes to images. They are gone afterwards, unless the options say otherwise;
+	 * on failure they go on as before. NULL where a level cannot.
+	 */
+	int (*checkpoint)(struct container *container, const struct image_options *image,
+			  struct err *err);
+	/* As create() and start(), but the processes are those of an image. */
+	int (*restore)(struct container *container, const struct create_options *options,
+		       const struct image_options *image, struct err *err);
 	/*
 	 * Release what the engine holds: processes that are left (killed), the cgroup, files in
 	 * the state directory. Works in every state, after any crash, and more than once.

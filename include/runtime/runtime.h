@@ -71,6 +71,16 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 				 struct err *err);
 
 /*
+ * instance_restore() - make a container from a bundle, whose processes are those of an image.
+ * @image: path, work_path and what of it concerns a restore.
+ *
+ * As instance_create(); the container runs.
+ */
+struct instance *instance_restore(const struct runtime *runtime, const char *id, const char *bundle,
+				  const char *pid_file, const struct create_options *options,
+				  struct image_options *image, struct err *err);
+
+/*
  * instance_load() - open an existing container.
  * @lock: take its lock, for a command that changes it; waits a bounded time for another command.
  *
@@ -113,6 +123,12 @@ int instance_resume(struct instance *instance, struct err *err);
 /* instance_update() - change limits while it runs. Needs the lock. 0, or -1. */
 int instance_update(struct instance *instance, const struct oci_linux_resources *resources,
 		    struct err *err);
+
+/*
+ * instance_checkpoint() - save its processes to an image, whose directory is made if missing. It
+ * ends with that, unless the image's options say otherwise. Needs the lock. 0, or -1.
+ */
+int instance_checkpoint(struct instance *instance, struct image_options *image, struct err *err);
 
 /* instance_stats() - what it has used so far: for moat_stats_free(), or NULL with err set. */
 struct moat_stats *instance_stats(struct instance *instance, struct err *err);

@@ -132,6 +132,11 @@ static char *tracking_directory(const struct layout *layout, const char *path)
 	return h ? tree_directory(h->mount, path) : NULL;
 }
 
+char *cgroup_directory(const char *path)
+{
+	return tracking_directory(layout_get(), path);
+}
+
 int cgroup_signal(const char *path, int signal, struct err *err)
 {
 	const struct layout *layout = layout_get();

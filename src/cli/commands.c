@@ -42,5 +42,7 @@ const struct cli_command *const commands[] = {
 	&ps_command,
 	&update_command,
 	&events_command,
+	&checkpoint_command,
+	&restore_command,
 	NULL,
 };

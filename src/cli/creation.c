@@ -46,8 +46,14 @@ int creation_prepare(struct err *err)
 
 struct instance *creation_create(const struct runtime *runtime, const char *id, struct err *err)
 {
-	_cleanup_(instance_free_pointer) struct instance *instance = instance_create(
-		runtime, id, creation.bundle, creation.pid_file, &creation.options, err);
+	return creation_announce(instance_create(runtime, id, creation.bundle, creation.pid_file,
+						 &creation.options, err),
+				 err);
+}
+
+struct instance *creation_announce(struct instance *made, struct err *err)
+{
+	_cleanup_(instance_free_pointer) struct instance *instance = made;
 	struct err cleanup = { 0 };
 
 	if (!instance)

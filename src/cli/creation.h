@@ -48,6 +48,9 @@ int creation_prepare(struct err *err);
  */
 struct instance *creation_create(const struct runtime *runtime, const char *id, struct err *err);
 
+/* creation_announce() - the same for one that was made otherwise; NULL passes through. */
+struct instance *creation_announce(struct instance *made, struct err *err);
+
 /*
  * pidfd_connect() - connect to the socket that a later pidfd_send() uses; a path of NULL: to none.
  * pidfd_send() - send a pidfd of a process that the caller has not reaped. Both: 0, or -1.

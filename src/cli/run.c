@@ -1,112 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* moat run: create, start, wait and delete, with signals passed on. */
+/* moat run: create, start, wait and delete. */
 #include "cli/creation.h"
-
-#include "base/log.h"
-#include "cli/foreground.h"
-#include "oci/config.h"
-
-#include <sys/prctl.h>
-#include <unistd.h>
-
-static bool detach, keep, no_subreaper;
+#include "cli/stay.h"
 
 static const struct cli_option options[] = {
 	CREATION_OPTIONS,
-	{ "detach", 'd', OPTION_FLAG, &detach, NULL, "leave it running and return" },
-	{ "keep", 0, OPTION_FLAG, &keep, NULL, "do not delete the container when it has ended" },
-	{ "no-subreaper", 0, OPTION_FLAG, &no_subreaper, NULL,
-	  "leave reaping the container's orphans to others" },
+	STAY_OPTIONS,
 	{ 0 },
 };
 
-static int pass_on(struct foreground *foreground, int signal, struct err *err)
-{
-	return instance_kill(foreground->data, signal, false, err);
-}
-
-static int start_and_wait(struct foreground *foreground, struct instance *instance, struct err *err)
-{
-	if (foreground_attach(foreground, err) < 0 || instance_start(instance, err) < 0)
-		return -1;
-	instance_unlock(instance); /* it lives now: others may pause, change or delete it */
-	return foreground_wait(foreground, err);
-}
-
-/* While it ran, another command may have deleted it, and even made another one of that id. */
-static void delete_ours(struct runtime *runtime, const struct instance *ours)
-{
-	const struct container *container = &ours->container;
-	struct err err = { 0 };
-	_cleanup_(instance_free_pointer) struct instance *found =
-		instance_load(runtime, container->id, true, &err);
-
-	if (!found && err.code == ERR_NO_CONTAINER)
-		return;
-	if (found && (found->container.pid != container->pid ||
-		      found->container.start_time != container->start_time))
-		return;
-	if (!found || instance_delete(found, true, &err) < 0)
-		log_warning("%s", err.text);
-}
-
-static int run_foreground(struct runtime *runtime, struct foreground *foreground,
-			  struct instance *instance, struct err *err)
-{
-	int status;
-
-	if (foreground->terminal && !isatty(STDIN_FILENO))
-		status = err_set(err, 0,
-				 "config.json: process.terminal is true, but standard input is no "
-				 "terminal: set it to false, or give --console-socket");
-	else
-		status = start_and_wait(foreground, instance, err);
-	foreground_close(foreground);
-	instance_unlock(instance);
-	if (!keep || status < 0)
-		delete_ours(runtime, instance);
-	return status;
-}
-
-static int run_detached(struct instance *instance, struct err *err)
-{
-	struct err cleanup = { 0 };
-
-	if (instance_start(instance, err) == 0)
-		return 0;
-	if (instance_delete(instance, true, &cleanup) < 0)
-		log_warning("%s", cleanup.text);
-	return -1;
-}
-
-static int prepare(struct foreground *foreground, struct err *err)
-{
-	creation.options.foreground = !detach;
-	if (creation_prepare(err) < 0)
-		return -1;
-	if (detach || creation.console_path)
-		return 0;
-	return console_pair(&foreground->console, &creation.options.console_socket, err);
-}
-
 static int run(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
-	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
-	struct foreground foreground = FOREGROUND_NEW(pass_on);
-
-	if (!detach && !no_subreaper)
-		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	if ((!detach && foreground_prepare(&foreground, err) < 0) || prepare(&foreground, err) < 0)
-		return -1;
-	instance = creation_create(runtime, argv[0], err);
-	if (!instance)
-		return -1;
-	if (detach)
-		return run_detached(instance, err);
-	foreground.data = instance;
-	foreground.pid = instance->container.pid;
-	foreground.terminal = instance->config->process->terminal && !creation.console_path;
-	return run_foreground(runtime, &foreground, instance, err);
+	return stay_run(runtime, argv[0], creation_create, instance_start, err);
 }
 
 const struct cli_command run_command = {

@@ -218,17 +218,19 @@ static int run_machine_hooks(const struct instance *instance, struct err *err)
 
 /* From here on the id is ours, and destroying the instance undoes everything. */
 static int create_owned(struct instance *instance, const char *text, size_t size,
-			const char *pid_file, const struct create_options *options, struct err *err)
+			const char *pid_file, const struct create_options *options,
+			const struct image_options *image, struct err *err)
 {
 	struct container *container = &instance->container;
 	struct create_options given = *options;
 
-	if (activation_pass(instance->config->process, &given, err) < 0)
+	if (!image && activation_pass(instance->config->process, &given, err) < 0)
 		return -1;
 	if (give_ids(instance, err) < 0 || state_write(instance, err) < 0 ||
 	    file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
 		return -1;
-	if (instance->engine->create(container, &given, err) < 0)
+	if (image ? instance->engine->restore(container, &given, image, err) < 0
+		  : instance->engine->create(container, &given, err) < 0)
 		return -1;
 	instance->record->pid = container->pid;
 	if (proc_start_time(container->pid, &container->start_time, NULL) < 0)
@@ -238,6 +240,7 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 	if (run_machine_hooks(instance, err) < 0)
 		return -1;
 	instance->record->creating = false;
+	instance->record->started = image != NULL;
 	if (state_write(instance, err) < 0)
 		return -1;
 	return pid_file ? write_pid_file(pid_file, container->pid, err) : 0;
@@ -279,9 +282,9 @@ static void undo(struct instance *instance, struct spare *spare)
 			    err.text);
 }
 
-struct instance *instance_create(const struct runtime *runtime, const char *id, const char *bundle,
-				 const char *pid_file, const struct create_options *options,
-				 struct err *err)
+static struct instance *make(const struct runtime *runtime, const char *id, const char *bundle,
+			     const char *pid_file, const struct create_options *options,
+			     const struct image_options *image, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
 	_cleanup_(spare_close) struct spare spare = { { -1, -1, -1, -1, -1, -1 } };
@@ -310,9 +313,29 @@ struct instance *instance_create(const struct runtime *runtime, const char *id, 
 		return NULL;
 	}
 	instance_connect(instance);
-	if (create_owned(instance, text, size, pid_file, options, err) < 0) {
+	if ((image && image_offered(instance, "restore", err) < 0) ||
+	    create_owned(instance, text, size, pid_file, options, image, err) < 0) {
 		undo(instance, &spare);
 		return NULL;
 	}
 	return steal(instance);
+}
+
+struct instance *instance_create(const struct runtime *runtime, const char *id, const char *bundle,
+				 const char *pid_file, const struct create_options *options,
+				 struct err *err)
+{
+	return make(runtime, id, bundle, pid_file, options, NULL, err);
+}
+
+struct instance *instance_restore(const struct runtime *runtime, const char *id, const char *bundle,
+				  const char *pid_file, const struct create_options *options,
+				  struct image_options *image, struct err *err)
+{
+	struct instance *instance = NULL;
+
+	if (image_open(image, false, err) == 0)
+		instance = make(runtime, id, bundle, pid_file, options, image, err);
+	image_close(image);
+	return instance;
 }

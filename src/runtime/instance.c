@@ -119,8 +119,8 @@ enum status instance_status(const struct instance *instance)
 	return record->paused ? STATUS_PAUSED : STATUS_RUNNING;
 }
 
-static int wrong_state(const struct instance *instance, const char *action, const char *hint,
-		       struct err *err)
+int instance_wrong_state(const struct instance *instance, const char *action, const char *hint,
+			 struct err *err)
 {
 	err_set(err, 0, "cannot %s container %s: it is %s%s", action, instance->container.id,
 		status_name(instance_status(instance)), hint);
@@ -128,9 +128,7 @@ static int wrong_state(const struct instance *instance, const char *action, cons
 	return -1;
 }
 
-/* An isolation level may lack an operation. */
-static int check_operation(const struct instance *instance, bool has, const char *action,
-			   struct err *err)
+int instance_has(const struct instance *instance, bool has, const char *action, struct err *err)
 {
 	if (has)
 		return 0;
@@ -170,7 +168,7 @@ static int drop_mark(struct instance *instance, bool *mark)
 int instance_start(struct instance *instance, struct err *err)
 {
 	if (instance_status(instance) != STATUS_CREATED)
-		return wrong_state(instance, "start", "", err);
+		return instance_wrong_state(instance, "start", "", err);
 	if (instance_config(instance, err) < 0 ||
 	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
@@ -190,7 +188,7 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 		if (all && signal != 0) /* whatever the first process left in the cgroup */
 			return instance->engine->kill(&instance->container, signal, all, err);
 		/* containerd and CRI-O look for the words "container not running". */
-		return wrong_state(instance, "signal", ": container not running", err);
+		return instance_wrong_state(instance, "signal", ": container not running", err);
 	}
 	if (signal == 0) /* kill(2): only look */
 		return 0;
@@ -204,8 +202,8 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 
 	if (status != STATUS_RUNNING && status != STATUS_CREATED &&
 	    !(status == STATUS_PAUSED && options->ignore_paused))
-		return wrong_state(instance, "run a process in", "", err);
-	if (check_operation(instance, instance->engine->exec, "run a process in", err) < 0 ||
+		return instance_wrong_state(instance, "run a process in", "", err);
+	if (instance_has(instance, instance->engine->exec, "run a process in", err) < 0 ||
 	    instance_config(instance, err) < 0)
 		return -1;
 	return instance->engine->exec(&instance->container, options, pid, err);
@@ -216,8 +214,8 @@ int instance_pause(struct instance *instance, struct err *err)
 	enum status status = instance_status(instance);
 
 	if (status != STATUS_RUNNING && status != STATUS_CREATED)
-		return wrong_state(instance, "pause", "", err);
-	if (check_operation(instance, instance->engine->pause, "pause", err) < 0)
+		return instance_wrong_state(instance, "pause", "", err);
+	if (instance_has(instance, instance->engine->pause, "pause", err) < 0)
 		return -1;
 	if (keep_mark(instance, &instance->record->paused, err) < 0)
 		return -1;
@@ -232,8 +230,8 @@ int instance_resume(struct instance *instance, struct err *err)
 	enum status status = instance_status(instance);
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
-		return wrong_state(instance, "resume", "", err);
-	if (check_operation(instance, instance->engine->resume, "resume", err) < 0)
+		return instance_wrong_state(instance, "resume", "", err);
+	if (instance_has(instance, instance->engine->resume, "resume", err) < 0)
 		return -1;
 	if (instance->engine->resume(&instance->container, err) < 0)
 		return -1;
@@ -247,8 +245,8 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 	enum status status = instance_status(instance);
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
-		return wrong_state(instance, "change the limits of", "", err);
-	if (check_operation(instance, instance->engine->update, "change the limits of", err) < 0)
+		return instance_wrong_state(instance, "change the limits of", "", err);
+	if (instance_has(instance, instance->engine->update, "change the limits of", err) < 0)
 		return -1;
 	return instance->engine->update(&instance->container, resources, err);
 }
@@ -258,15 +256,15 @@ struct moat_stats *instance_stats(struct instance *instance, struct err *err)
 	enum status status = instance_status(instance);
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
-		return wrong_state(instance, "read the statistics of", "", err), NULL;
-	if (check_operation(instance, instance->engine->stats, "read the statistics of", err) < 0)
+		return instance_wrong_state(instance, "read the statistics of", "", err), NULL;
+	if (instance_has(instance, instance->engine->stats, "read the statistics of", err) < 0)
 		return NULL;
 	return instance->engine->stats(&instance->container, err);
 }
 
 int instance_oom_watch(struct instance *instance, struct err *err)
 {
-	if (check_operation(instance, instance->engine->oom_watch, "watch", err) < 0)
+	if (instance_has(instance, instance->engine->oom_watch, "watch", err) < 0)
 		return -1;
 	return instance->engine->oom_watch(&instance->container, err);
 }
@@ -278,15 +276,14 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 	*pids = NULL;
 	*count = 0;
 	if (status == STATUS_CREATING)
-		return wrong_state(instance, "list the processes of", "", err);
+		return instance_wrong_state(instance, "list the processes of", "", err);
 	if (status == STATUS_STOPPED) {
 		/* Without a pid namespace, what init started may have outlived it. */
 		if (instance->container.cgroup_path && instance->engine->processes)
 			instance->engine->processes(&instance->container, pids, count, NULL);
 		return 0;
 	}
-	if (check_operation(instance, instance->engine->processes, "list the processes of", err) <
-	    0)
+	if (instance_has(instance, instance->engine->processes, "list the processes of", err) < 0)
 		return -1;
 	return instance->engine->processes(&instance->container, pids, count, err);
 }
@@ -298,8 +295,8 @@ int instance_delete(struct instance *instance, bool force, struct err *err)
 
 	/* In a created one, no program of the user's runs yet that an error could protect. */
 	if (!force && status != STATUS_STOPPED && status != STATUS_CREATED)
-		return wrong_state(instance, "delete",
-				   ": kill it first, or give --force to do both", err);
+		return instance_wrong_state(instance, "delete",
+					    ": kill it first, or give --force to do both", err);
 	if (instance->engine->destroy(&instance->container, err) < 0)
 		return -1;
 	if (instance->record->pid && instance_config(instance, &unheard) == 0 &&

@@ -10,6 +10,26 @@ struct instance *instance_new(const struct runtime *runtime, const char *id);
 /* instance_connect() - point the engine's view at what the record and the state directory say. */
 void instance_connect(struct instance *instance);
 
+/*
+ * instance_wrong_state() - say that an action is not possible in the state that it is in.
+ * @hint: put after it; may be "". Returns -1.
+ */
+int instance_wrong_state(const struct instance *instance, const char *action, const char *hint,
+			 struct err *err);
+
+/* instance_has() - an isolation level may lack an operation. 0, or -1 with err set. */
+int instance_has(const struct instance *instance, bool has, const char *action, struct err *err);
+
+/*
+ * image_open() - open the directories of an image, or make them first. 0, or -1 with err set; to be
+ * closed with image_close() in either case.
+ */
+int image_open(struct image_options *image, bool make, struct err *err);
+void image_close(struct image_options *image);
+
+/* image_offered() - whether the container's level has images. 0, or -1 with err set. */
+int image_offered(const struct instance *instance, const char *action, struct err *err);
+
 /* id_check() - 0, or -1 with err set. */
 int id_check(const char *id, struct err *err);
 

@@ -14,12 +14,12 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/owned.h"
-#include "cgroup/owned.h"
 #include "oci/config.h"
 #include "oci/settings.h"
 #include "oci/state.h"
 #include "sandbox/control.h"
 #include "sandbox/harden.h"
+#include "sandbox/image.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -176,6 +176,21 @@ static int plain_create(struct container *container, const struct create_options
 	return -1;
 }
 
+static int plain_restore(struct container *container, const struct create_options *options,
+			 const struct image_options *image, struct err *err)
+{
+	const struct oci_linux *config = container->config->linux_;
+
+	if (cgroup_create_owned(container->cgroup_path, config ? config->resources : NULL,
+				container->state_fd, err) < 0)
+		return -1;
+	if (image_restore(container, options, image, err) == 0)
+		return 0;
+	container->pid = 0;
+	cgroup_remove_owned(container->cgroup_path, container->state_fd, true, NULL);
+	return -1;
+}
+
 static int plain_start(struct container *container, struct err *err)
 {
 	_cleanup_fd_ int fd = fd_steal(&kept_socket);
@@ -259,6 +274,8 @@ static int kill_init(const struct container *container, struct err *err)
 
 static int plain_destroy(struct container *container, struct err *err)
 {
+	if (container->pid <= 0)
+		image_helper_wait(container);
 	if (kill_init(container, err) < 0 ||
 	    cgroup_remove_owned(container->cgroup_path, container->state_fd, container->pid > 0,
 				err) < 0)
@@ -279,5 +296,7 @@ const struct engine_ops plain_engine = {
 	.processes = plain_processes,
 	.stats = plain_stats,
 	.oom_watch = plain_oom_watch,
+	.checkpoint = plain_checkpoint,
+	.restore = plain_restore,
 	.destroy = plain_destroy,
 };

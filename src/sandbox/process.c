@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 int process_open_proc(struct err *err)
@@ -105,6 +106,22 @@ static int enter_cwd(const char *cwd, struct err *err)
 	return check_cwd(cwd, err);
 }
 
+static bool is_null(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
+/* The host's null device is a file of a mount that is not in the container, which CRIU would miss.
+ */
+static void use_own_null(int fd)
+{
+	_cleanup_fd_ int own = open("/dev/null", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (own >= 0 && fstat(own, &st) == 0 && is_null(&st))
+		dup3(own, fd, 0);
+}
+
 /*
  * A user other than root must be able to open its streams anew (/dev/stdout). What is not ours to
  * change stays as it is.
@@ -113,7 +130,11 @@ static void own_stream(int fd, uid_t uid)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) < 0 || st.st_uid == uid)
+	if (fstat(fd, &st) < 0)
+		return;
+	if (is_null(&st))
+		use_own_null(fd);
+	if (st.st_uid == uid)
 		return;
 	if (S_ISCHR(st.st_mode) && !isatty(fd))
 		return; /* /dev/null is everybody's */
