@@ -54,6 +54,9 @@ bool cgroup_may_create(const char *path);
  */
 int cgroup_create(const char *path, const struct oci_linux_resources *resources, struct err *err);
 
+/* cgroup_adopt() - set the limits of a cgroup that systemd has made and delegated. 0, or -1. */
+int cgroup_adopt(const char *path, const struct oci_linux_resources *resources, struct err *err);
+
 /* cgroup_update() - set the limits that resources names, leaving the others. 0, or -1. */
 int cgroup_update(const char *path, const struct oci_linux_resources *resources, struct err *err);
 

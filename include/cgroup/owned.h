@@ -10,21 +10,27 @@
 
 #include <stdbool.h>
 
+struct container;
 struct oci_linux_resources;
 
 /*
- * cgroup_create_owned() - cgroup_create(), then the mark.
- * @path: NULL: the container has none, and nothing is done.
- * @state_fd: the container's state directory.
- * Returns 0, or -1 with err set and neither left.
+ * cgroup_create_owned() - make the container's cgroup, or have systemd make it; then the mark.
+ * A container without one: nothing is done. Returns 0, or -1 with err set and neither left.
  */
-int cgroup_create_owned(const char *path, const struct oci_linux_resources *resources, int state_fd,
-			struct err *err);
+int cgroup_create_owned(const struct container *container,
+			const struct oci_linux_resources *resources, struct err *err);
+
+/* cgroup_settle_owned() - the container's first process is in it, or will not come to be. */
+void cgroup_settle_owned(void);
+
+/* cgroup_update_owned() - cgroup_update(), and the same for systemd. 0, or -1 with err set. */
+int cgroup_update_owned(const struct container *container,
+			const struct oci_linux_resources *resources, struct err *err);
 
 /*
- * cgroup_remove_owned() - cgroup_remove(), then the mark goes.
+ * cgroup_remove_owned() - kill what is in it and remove it, then the mark goes.
  * @known: the cgroup is the container's for certain, whatever became of the mark.
  *
  * Without a mark a cgroup is only removed while it is empty. Returns 0, or -1 with err set.
  */
-int cgroup_remove_owned(const char *path, int state_fd, bool known, struct err *err);
+int cgroup_remove_owned(const struct container *container, bool known, struct err *err);

@@ -32,7 +32,7 @@ struct container {
 	const char *state_path;		      /* /run/moat/ID, absolute */
 	int state_fd;			      /* the same directory, O_PATH or O_RDONLY */
 	const char *cgroup_path;	      /* as cgroup_resolve() gave it; NULL: no cgroup */
-	bool systemd_cgroup;
+	const char *cgroup_unit;	      /* the scope of systemd that it is; NULL: none */
 	uint32_t id_base;    /* level sandbox: first of the host's ids that are its own; 0: none */
 	pid_t pid;	     /* what the engine (podman, containerd) sees; 0: none yet */
 	uint64_t start_time; /* of pid: proc_start_time() */

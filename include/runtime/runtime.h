@@ -33,6 +33,7 @@ struct runtime {
 	struct moat_settings *settings;
 	enum isolation isolation; /* the level asked for; an annotation may raise it */
 	bool no_cgroup;
+	bool systemd; /* cgroups of new containers are scopes of systemd */
 };
 
 /*

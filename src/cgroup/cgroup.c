@@ -50,6 +50,14 @@ int cgroup_create(const char *path, const struct oci_linux_resources *resources,
 	return 0;
 }
 
+int cgroup_adopt(const char *path, const struct oci_linux_resources *resources, struct err *err)
+{
+	const struct layout *layout = layout_get();
+
+	return layout->kind == CGROUP_V2 ? v2_adopt(layout->unified, path, resources, err)
+					 : no_cgroups(err);
+}
+
 /* Whether the nearest directory that is there can be written to. */
 static bool may_create(const char *mount, const char *path)
 {

@@ -1,39 +1,111 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whose a cgroup is. */
+/* Whose a cgroup is, and who makes it. */
 #include "cgroup/owned.h"
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/proc.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/systemd.h"
+#include "engine/engine.h"
+#include "oci/config.h"
 
 #include <fcntl.h>
+#include <signal.h>
 
 #define MARK "cgroup"
 
-int cgroup_create_owned(const char *path, const struct oci_linux_resources *resources, int state_fd,
-			struct err *err)
-{
-	_cleanup_fd_ int mark = -1;
+/* Keeps a scope of systemd until the container's first process is in it; one container a process.
+ */
+static pid_t holder = -1;
 
-	if (!path)
-		return 0;
-	if (cgroup_create(path, resources, err) < 0)
+static int make(const struct container *container, const struct oci_linux_resources *resources,
+		struct err *err)
+{
+	struct systemd_scope scope = {
+		.unit = container->cgroup_unit,
+		.path = container->cgroup_path,
+		.id = container->id,
+		.resources = resources,
+		.annotations = container->config->annotations,
+		.n_annotations = container->config->n_annotations,
+	};
+
+	if (!container->cgroup_unit)
+		return cgroup_create(container->cgroup_path, resources, err);
+	if (systemd_start(&scope, &holder, err) < 0)
 		return -1;
-	mark = openat(state_fd, MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (mark >= 0)
+	if (cgroup_adopt(container->cgroup_path, resources, err) == 0)
 		return 0;
-	err_set(err, errno, "mark cgroup %s as the container's", path);
-	cgroup_remove(path, NULL);
+	cgroup_settle_owned();
+	systemd_stop(container->cgroup_unit, NULL);
 	return -1;
 }
 
-int cgroup_remove_owned(const char *path, int state_fd, bool known, struct err *err)
+int cgroup_create_owned(const struct container *container,
+			const struct oci_linux_resources *resources, struct err *err)
 {
+	_cleanup_fd_ int mark = -1;
+
+	if (!container->cgroup_path)
+		return 0;
+	if (make(container, resources, err) < 0)
+		return -1;
+	mark = openat(container->state_fd, MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (mark >= 0)
+		return 0;
+	err_set(err, errno, "mark cgroup %s as the container's", container->cgroup_path);
+	cgroup_remove_owned(container, true, NULL);
+	return -1;
+}
+
+void cgroup_settle_owned(void)
+{
+	if (holder <= 0)
+		return;
+	kill(holder, SIGKILL);
+	proc_wait(holder);
+	holder = -1;
+}
+
+int cgroup_update_owned(const struct container *container,
+			const struct oci_linux_resources *resources, struct err *err)
+{
+	if (cgroup_update(container->cgroup_path, resources, err) < 0)
+		return -1;
+	return container->cgroup_unit ? systemd_update(container->cgroup_unit, resources, err) : 0;
+}
+
+static bool is_there(const char *path)
+{
+	_cleanup_fd_ int fd = cgroup_open(path);
+
+	return fd >= 0;
+}
+
+/* Its processes have ended; where systemd does not answer, it sees by itself that the cgroup is
+ * gone. */
+static void forget_scope(const struct container *container)
+{
+	struct err err = { 0 };
+
+	if (container->cgroup_unit && systemd_stop(container->cgroup_unit, &err) < 0)
+		log_debug("%s", err.text);
+}
+
+int cgroup_remove_owned(const struct container *container, bool known, struct err *err)
+{
+	const char *path = container->cgroup_path;
+
+	cgroup_settle_owned();
 	if (!path)
 		return 0;
-	if (!known && faccessat(state_fd, MARK, F_OK, 0) < 0)
+	if (!known && faccessat(container->state_fd, MARK, F_OK, 0) < 0)
 		cgroup_remove_empty(path);
 	else if (cgroup_remove(path, err) < 0)
 		return -1;
-	unlinkat(state_fd, MARK, 0);
+	if (!is_there(path)) /* else it is another container's */
+		forget_scope(container);
+	unlinkat(container->state_fd, MARK, 0);
 	return 0;
 }

@@ -178,6 +178,14 @@ int v2_create(const char *mount, const char *path, const struct oci_linux_resour
 	return -1;
 }
 
+int v2_adopt(const char *mount, const char *path, const struct oci_linux_resources *resources,
+	     struct err *err)
+{
+	_cleanup_free_ char *directory = tree_directory(mount, path);
+
+	return set_up(mount, directory, resources, err);
+}
+
 /* Reads what the new limits are to be judged by, as far as they are. */
 static int read_now(int dirfd, const struct oci_linux_resources *r, struct limits_now *now,
 		    struct err *err)

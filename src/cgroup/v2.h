@@ -12,6 +12,10 @@ struct oci_linux_resources;
 int v2_create(const char *mount, const char *path, const struct oci_linux_resources *resources,
 	      struct err *err);
 
+/* v2_adopt() - cgroup_adopt(). */
+int v2_adopt(const char *mount, const char *path, const struct oci_linux_resources *resources,
+	     struct err *err);
+
 /* v2_update() - cgroup_update(). */
 int v2_update(const char *mount, const char *path, const struct oci_linux_resources *resources,
 	      struct err *err);

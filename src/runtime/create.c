@@ -7,6 +7,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/systemd.h"
 #include "oci/config.h"
 #include "oci/record.h"
 #include "sandbox/hooks.h"
@@ -129,11 +130,13 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 {
 	const struct oci_linux *linux_ = instance->config->linux_;
 	struct oci_linux_resources *resources = linux_ ? linux_->resources : NULL;
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = NULL, *unit = NULL;
 
 	if (instance->runtime->no_cgroup || cgroup_layout() == CGROUP_NONE)
 		return 0;
-	path = cgroup_resolve(instance->config->linux_, instance->container.id, err);
+	path = instance->runtime->systemd
+		       ? systemd_resolve(linux_, instance->container.id, &unit, err)
+		       : cgroup_resolve(linux_, instance->container.id, err);
 	if (!path)
 		return -1;
 	if (!proc_is_machines_root()) {
@@ -143,10 +146,11 @@ static int choose_cgroup(struct instance *instance, struct err *err)
 		 */
 		if (resources)
 			drop_device_rules(resources);
-		if (!cgroup_may_create(path))
+		if (!unit && !cgroup_may_create(path))
 			return go_without_cgroup(resources, path, err);
 	}
 	instance->record->cgroup_path = steal(path);
+	instance->record->cgroup_unit = steal(unit);
 	return 0;
 }
 
@@ -301,6 +305,7 @@ static struct instance *make(const struct runtime *runtime, const char *id, cons
 	if (read_bundle(instance, path, options->config, &text, &size, err) < 0 ||
 	    check_bundle(instance, path, options, err) < 0 ||
 	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
+	    unit_annotations_check(runtime, instance->config, err) < 0 ||
 	    choose_cgroup(instance, err) < 0 || harden(instance, err) < 0)
 		return NULL;
 	fill_record(instance, path);

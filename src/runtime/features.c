@@ -3,6 +3,7 @@
 #include "runtime/runtime.h"
 
 #include "base/str.h"
+#include "cgroup/systemd.h"
 #include "oci/config.h"
 #include "oci/runtime_features.h"
 #include "oci/settings.h"
@@ -102,7 +103,9 @@ char *features_json(const struct runtime *runtime)
 					      .has_v1 = true,
 					      .v2 = true,
 					      .has_v2 = true,
+					      .systemd = systemd_available,
 					      .has_systemd = true,
+					      .systemd_user = systemd_available,
 					      .has_systemd_user = true,
 					      .rdma = true,
 					      .has_rdma = true };

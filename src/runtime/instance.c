@@ -58,6 +58,7 @@ void instance_connect(struct instance *instance)
 
 	container->bundle = record->bundle;
 	container->cgroup_path = record->cgroup_path;
+	container->cgroup_unit = record->cgroup_unit;
 	container->pid = record->pid;
 	container->start_time = record->start_time;
 	container->id_base = record->id_base;

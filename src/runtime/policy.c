@@ -3,6 +3,7 @@
 #include "runtime/private.h"
 
 #include "base/str.h"
+#include "cgroup/systemd.h"
 #include "oci/config.h"
 #include "oci/settings.h"
 
@@ -33,9 +34,25 @@ static const char isolation_key[] = "run.moat.isolation";
 int annotations_check(const struct moat_settings *settings, const char *path, struct err *err)
 {
 	for (size_t i = 0; i < settings->n_annotations; i++)
-		if (!str_eq(settings->annotations[i], isolation_key))
-			return err_set(err, 0, "%s: annotations: expected %s, found '%.64s'", path,
-				       isolation_key, settings->annotations[i]);
+		if (!str_eq(settings->annotations[i], isolation_key) &&
+		    !str_starts_with(settings->annotations[i], SYSTEMD_ANNOTATION))
+			return err_set(err, 0,
+				       "%s: annotations: expected %s or " SYSTEMD_ANNOTATION
+				       "NAME, found '%.64s'",
+				       path, isolation_key, settings->annotations[i]);
+	return 0;
+}
+
+int unit_annotations_check(const struct runtime *runtime, const struct oci_config *config,
+			   struct err *err)
+{
+	const struct moat_settings *settings = runtime->settings;
+
+	for (size_t i = 0; runtime->systemd && i < config->n_annotations; i++)
+		if (str_starts_with(config->annotations[i].key, SYSTEMD_ANNOTATION) &&
+		    systemd_annotation_check(config->annotations[i].key, settings->annotations,
+					     settings->n_annotations, err) < 0)
+			return -1;
 	return 0;
 }
 

@@ -71,6 +71,13 @@ const char *isolation_name(enum isolation isolation);
 int annotations_check(const struct moat_settings *settings, const char *path, struct err *err);
 
 /*
+ * unit_annotations_check() - whether the config's annotations org.systemd.property.NAME may be
+ * used, where the systemd driver would. 0, or -1 with err set.
+ */
+int unit_annotations_check(const struct runtime *runtime, const struct oci_config *config,
+			   struct err *err);
+
+/*
  * isolation_choose() - the level of one container: the runtime's, or a higher one that the
  * annotation run.moat.isolation asks for. A lower one is an error, unless the operator's file lists
  * that annotation.

@@ -81,11 +81,10 @@ static int choose_cgroups(struct runtime *runtime, const char *manager, struct e
 		runtime->no_cgroup = true;
 		return 0;
 	}
-	if (str_eq(manager, "systemd"))
-		return err_set(err, 0,
-			       "this moat has no systemd cgroup driver: leave out "
-			       "--systemd-cgroup, or set the engine's cgroup manager to "
-			       "cgroupfs");
+	if (str_eq(manager, "systemd")) {
+		runtime->systemd = true;
+		return 0;
+	}
 	return err_set(err, 0,
 		       "--cgroup-manager: expected cgroupfs, systemd or disabled, found "
 		       "'%.64s'",

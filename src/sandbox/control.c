@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/owned.h"
 #include "cgroup/stats.h"
 #include "sandbox/harden.h"
 #include "oci/settings.h"
@@ -70,7 +71,7 @@ int plain_update(struct container *container, const struct oci_linux_resources *
 {
 	if (need_cgroup(container, "change the limits of", err) < 0)
 		return -1;
-	return cgroup_update(container->cgroup_path, resources, err);
+	return cgroup_update_owned(container, resources, err);
 }
 
 int plain_processes(struct container *container, pid_t **pids, size_t *count, struct err *err)

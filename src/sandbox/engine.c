@@ -164,14 +164,16 @@ static int plain_create(struct container *container, const struct create_options
 			struct err *err)
 {
 	const struct oci_linux *config = container->config->linux_;
+	int r;
 
-	if (cgroup_create_owned(container->cgroup_path, config ? config->resources : NULL,
-				container->state_fd, err) < 0)
+	if (cgroup_create_owned(container, config ? config->resources : NULL, err) < 0)
 		return -1;
-	if (create_init(container, options, err) == 0)
+	r = create_init(container, options, err);
+	cgroup_settle_owned();
+	if (r == 0)
 		return 0;
 	container->pid = 0;
-	cgroup_remove_owned(container->cgroup_path, container->state_fd, true, NULL);
+	cgroup_remove_owned(container, true, NULL);
 	forget_files(container);
 	return -1;
 }
@@ -180,14 +182,16 @@ static int plain_restore(struct container *container, const struct create_option
 			 const struct image_options *image, struct err *err)
 {
 	const struct oci_linux *config = container->config->linux_;
+	int r;
 
-	if (cgroup_create_owned(container->cgroup_path, config ? config->resources : NULL,
-				container->state_fd, err) < 0)
+	if (cgroup_create_owned(container, config ? config->resources : NULL, err) < 0)
 		return -1;
-	if (image_restore(container, options, image, err) == 0)
+	r = image_restore(container, options, image, err);
+	cgroup_settle_owned();
+	if (r == 0)
 		return 0;
 	container->pid = 0;
-	cgroup_remove_owned(container->cgroup_path, container->state_fd, true, NULL);
+	cgroup_remove_owned(container, true, NULL);
 	return -1;
 }
 
@@ -277,8 +281,7 @@ static int plain_destroy(struct container *container, struct err *err)
 	if (container->pid <= 0)
 		image_helper_wait(container);
 	if (kill_init(container, err) < 0 ||
-	    cgroup_remove_owned(container->cgroup_path, container->state_fd, container->pid > 0,
-				err) < 0)
+	    cgroup_remove_owned(container, container->pid > 0, err) < 0)
 		return -1;
 	forget_files(container);
 	return 0;

@@ -27,9 +27,9 @@ static const Criu__CgroupMode cgroup_modes[] = {
 
 int image_check(const struct container *container, const char *action, struct err *err)
 {
-	if (geteuid() != 0)
-		return err_set(err, 0, "%s container %s: CRIU needs root for that", action,
-			       container->id);
+	if (!proc_is_machines_root())
+		return err_set(err, 0, "%s container %s: CRIU needs root of the machine for that",
+			       action, container->id);
 	if (container->isolation == ISOLATION_SANDBOX)
 		return err_set(err, 0,
 			       "%s container %s: level sandbox cannot: restored processes would be "

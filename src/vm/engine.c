@@ -58,8 +58,7 @@ static int destroy(struct container *container, struct err *err)
 {
 	if (record_kill(container->state_fd, err) < 0)
 		return -1;
-	if (cgroup_remove_owned(container->cgroup_path, container->state_fd, container->pid > 0,
-				err) < 0)
+	if (cgroup_remove_owned(container, container->pid > 0, err) < 0)
 		return -1;
 	control_remove(container->state_fd);
 	record_remove(container->state_fd);
@@ -69,12 +68,14 @@ static int destroy(struct container *container, struct err *err)
 static int make(struct container *container, struct machine *machine, struct err *err)
 {
 	struct host_resources host;
+	int r;
 
 	sizing_host(container->config, container->settings, &machine->size, &host);
-	if (cgroup_create_owned(container->cgroup_path, &host.resources, container->state_fd, err) <
-	    0)
+	if (cgroup_create_owned(container, &host.resources, err) < 0)
 		return -1;
-	if (fork_monitor(container, machine, err) == 0)
+	r = fork_monitor(container, machine, err);
+	cgroup_settle_owned();
+	if (r == 0)
 		return 0;
 	if (destroy(container, NULL) < 0)
 		log_warning("clean up after the failed creation of %s", container->id);
