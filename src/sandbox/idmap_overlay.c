@@ -6,7 +6,8 @@
  * host's root in what it may do, and the container's in whom new files belong to.
  *
  * The upper layer is then used by two overlays. The kernel allows that and promises nothing about
- * what one sees of the other's changes: the engine's own is not used while the container runs.
+ * what one sees of the other's changes. The engine's own is hardly used while the container runs;
+ * what it remembers of names is dropped here, so that docker diff looks at them afresh.
  */
 #include "sandbox/idmap.h"
 #include "sandbox/idmap_layers.h"
@@ -191,6 +192,15 @@ static _Noreturn void helper_main(const struct idmap *map, const struct layers *
 	_exit(fd_send(channel, &err, sizeof(err), &tree, tree >= 0) < 0);
 }
 
+/* Reconfiguring a file system without any change drops its unused names. A failure costs nothing. */
+static void forget_names(const char *path)
+{
+	_cleanup_fd_ int context = fspick(AT_FDCWD, path, FSPICK_CLOEXEC);
+
+	if (context >= 0)
+		fsconfig(context, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
+}
+
 int idmap_overlay(const struct idmap *map, const char *path, struct err *err)
 {
 	struct clone_args args = {
@@ -222,5 +232,7 @@ int idmap_overlay(const struct idmap *map, const char *path, struct err *err)
 		return err_set(err, 0, "the process that made it was killed");
 	if (tree < 0)
 		*err = answer;
+	else
+		forget_names(path);
 	return tree;
 }

@@ -37,7 +37,8 @@ _numbers = itertools.count(1)
 # What engines keep when the last container is gone: their network's tables and what they lock.
 KEPT = re.compile(r"^(nft table (filter|nat|mangle|raw) of|file /run/(netns|lock|docker|containerd|crun|moat|user)\b|"
                   r"file /run/xtables.lock|file /tmp/(podman-run-|containers-user-|storage-run-)|file /run/libpod|"
-                  r"file /run/containers|file /var/tmp/|mount (gone: )?\S+ on \S+/graph/overlay \(|cgroup \S+/(docker|libpod_parent(/conmon)?)$)")
+                  r"file /run/containers|file /var/tmp/|mount (gone: )?\S+ on \S+/graph/overlay \(|"
+                  r"cgroup \S+/(docker|moat|libpod_parent(/conmon)?)$|mount (gone: )?\S+ on /run/(docker/)?netns )")
 
 # What the engines complain of on a machine without systemd.
 NOISE = re.compile("level=warning|unable to get systemd connection to remove healthchecks")
@@ -100,6 +101,15 @@ class EngineCase(unittest.TestCase):
         if self.engine.rootless and not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
             self.skipTest("podman has no cgroups for ordinary users under cgroup v1")
 
+    def kept_from(self, *flags, levels, says):
+        """At these levels moat refuses such a container with a message that has these words; then the test ends."""
+        if self.level in levels:
+            done = self.engine.call("run", "--rm", *self.flags(flags), BUSYBOX, "true")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(says, done.stderr)
+            reason = re.search("(level %s: .*?|(?<=create failed: ).*?|(?<=moat: ).*?)(: unknown|: OCI.*)?\n" % self.level, done.stderr)
+            self.skipTest("refused: " + reason.group(1))
+
     # -- calls of the engine
 
     def cli(self, *args, status=0, says=None, **options):
@@ -150,7 +160,7 @@ class EngineCase(unittest.TestCase):
 
     def popen(self, *args, **options):
         """Starts the client in the background; it is killed at the end of the test if it still runs."""
-        process = subprocess.Popen(self.engine.command(*args), env=self.engine.environment, **options)
+        process = subprocess.Popen(self.engine.command(*args), env=self.engine.environment, cwd=self.engine.home, **options)
         self.addCleanup(self._end, process)
         return process
 

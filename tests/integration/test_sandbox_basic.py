@@ -219,6 +219,20 @@ class Given(Case):
         self.assertFalse(os.path.exists(os.path.join(self.rootfs, "etc/group")))
         self.assertEqual(os.stat(os.path.join(layers[2], "opt/mine")).st_uid, 0)
 
+    def test_overlay_seen_afresh(self):
+        """What the engine looked up before is not what it goes on seeing when the container has changed it (docker diff)."""
+        self.bundle("sh", "-c", "echo more >> /etc/passwd; rm /etc/group")
+        lower = self.rootfs + ".lower"
+        os.rename(self.rootfs, lower)
+        os.mkdir(self.rootfs)
+        self._overlay(lower, self.rootfs)
+        for name in ("passwd", "group"):
+            os.stat(os.path.join(self.rootfs, "etc", name))
+        self.assertEqual(self.run_container().returncode, 0)
+        self.assertEqual(os.listdir(os.path.join(self.rootfs, "etc")), ["passwd"])
+        with open(os.path.join(self.rootfs, "etc/passwd")) as f:
+            self.assertIn("more", f.read())
+
     def test_overlay_with_relative_layers(self):
         """containerd and docker, where an image has many layers: the upper one in SNAPSHOT/fs, or the place in ID/merged.
         And podman with --rm: volatile."""
