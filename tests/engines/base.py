@@ -35,10 +35,13 @@ ALL = bool(os.environ.get("MOAT_TEST_ALL"))
 _numbers = itertools.count(1)
 
 # What engines keep when the last container is gone: their network's tables and what they lock.
-KEPT = re.compile(r"^(nft table (filter|nat|mangle|raw) of|file /run/(netns|lock|docker|containerd|crun|moat|user)\b|"
-                  r"file /run/xtables.lock|file /tmp/(podman-run-|containers-user-|storage-run-)|file /run/libpod|"
-                  r"file /run/containers|file /var/tmp/|mount (gone: )?\S+ on \S+/graph/overlay \(|"
-                  r"cgroup \S+/(docker|moat|libpod_parent(/conmon)?)$|mount (gone: )?\S+ on /run/(docker/)?netns )")
+KEPT = re.compile("|".join((
+    r"nft table (filter|nat|mangle|raw) of", r"file /run/(netns|lock|docker|containerd|crun|moat|user|libpod|containers)\b",
+    r"file /run/xtables.lock", r"file /tmp/(podman-run-|containers-user-|storage-run-)", r"file /var/tmp/",
+    r"mount (gone: )?\S+ on \S+/graph/overlay \(", r"mount (gone: )?\S+ on \S*/netns(/default)? ",
+    r"cgroup \S+/(docker|default|moat|libpod_parent(/conmon)?)$",
+    r"cgroup /sys/fs/cgroup/(systemd|unified)/libpod_parent/[0-9a-f]{64}$",  # of a pod: hierarchies that podman does not know
+    r"process \d+: (containerd|dockerd) --config")))
 
 # What the engines complain of on a machine without systemd.
 NOISE = re.compile("level=warning|unable to get systemd connection to remove healthchecks")
@@ -73,6 +76,7 @@ def long(method):
 class EngineCase(unittest.TestCase):
     maxDiff = 2000
     engine_name = level = None
+    long_for = ()  # engines for which all of it only runs with --all
 
     @classmethod
     def setUpClass(cls):
@@ -87,7 +91,7 @@ class EngineCase(unittest.TestCase):
         method = getattr(self, self._testMethodName)
         if self.engine_name not in getattr(method, "only", (self.engine_name,)):
             self.skipTest(method.why)
-        if getattr(method, "long", False) and not ALL:
+        if (getattr(method, "long", False) or self.engine_name in self.long_for) and not ALL:
             self.skipTest("takes long: tests/engines/run --all")
         self.work = tempfile.mkdtemp(prefix="work-", dir=machine.HOME)
         os.chmod(self.work, 0o755)
@@ -183,6 +187,11 @@ class EngineCase(unittest.TestCase):
             os.chown(path, machine.USER_ID, machine.USER_ID)
         return path
 
+    def inside(self, directory):
+        """Puts the helper of inside.c into a directory."""
+        subprocess.run(["cc", "-static", "-O1", "-o", os.path.join(directory, "inside"),
+                        os.path.join(os.path.dirname(__file__), "inside.c")], check=True)
+
     # -- the end
 
     @staticmethod
@@ -196,10 +205,8 @@ class EngineCase(unittest.TestCase):
 
     def _check_leftovers(self):
         found = []
-        names = self.engine.call("ps", "-aq").stdout.split()
-        if names:
-            done = self.engine.call(*self.engine.remove, "--volumes", *names)
-            found += ["rm --force: " + line for line in done.stderr.splitlines() if not NOISE.search(line)]
+        said = self.engine.remove_all()
+        found += ["rm --force: " + line for line in said.splitlines() if not NOISE.search(line)]
         found += self._settle()
         for line in found:
             if line.startswith("process ") and "podman pause" not in line:

@@ -86,13 +86,27 @@ class Engine:
 
     def start_daemon(self, command, *asking):
         """Starts a daemon whose log is in home, and waits until the client gets an answer."""
-        with open(os.path.join(self.home, "log"), "w") as log:
+        self.started = (command, *asking)
+        with open(os.path.join(self.home, "log"), "a") as log:
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment)
         deadline = time.monotonic() + 30 * TIME_SCALE
         while self.call(*asking).returncode != 0:
             if time.monotonic() > deadline or self.daemon.poll() is not None:
                 raise RuntimeError("%s did not start: %s" % (command[0], machine.read(os.path.join(self.home, "log"))[-2000:]))
             time.sleep(0.1)
+
+    def restart(self):
+        """Ends the daemon and starts it again, with the containers running on."""
+        Engine.stop(self)
+        self.start_daemon(*self.started)
+
+    def containers(self):
+        return self.call("ps", "-aq").stdout.split()
+
+    def remove_all(self):
+        """Removes all containers; returns what the engine complained of."""
+        names = self.containers()
+        return self.call(*self.remove, "--volumes", *names).stderr if names else ""
 
     def stop(self):
         if self.daemon:
@@ -127,6 +141,11 @@ class Podman(Engine):
         if self.rootless:
             os.chown(self.home + "/networks", machine.USER_ID, machine.USER_ID)
         self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
+
+    def remove_all(self):
+        if self.must("pod", "ls", "-q"):
+            self.call("pod", "rm", "--force", "--all", "--time", "0")
+        return super().remove_all()
 
     def stop(self):
         self.call("system", "reset", "--force")
@@ -171,7 +190,7 @@ class Docker(Engine):
         config = self.write("daemon.json", json.dumps({
             "runtimes": {"moat-test": {"path": binary(self.level)}}, "default-runtime": "moat-test",
             "data-root": self.home + "/data", "exec-root": run + "/exec", "pidfile": run + "/pid", "hosts": [self.socket],
-            "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
+            "live-restore": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
         self.start_daemon(["dockerd", "--config-file", config], "version")
         self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
 
@@ -187,6 +206,14 @@ class Containerd(Engine):
         self.start_daemon(["containerd", "--config", config], "version")
         archive = images.oci_archive(images.busybox_tar(machine.HOME), self.home + "/busybox.tar", images.BUSYBOX)
         self.must("image", "import", archive)
+
+    def remove_all(self):
+        for task in self.must("task", "ls", "-q").split():
+            self.call("task", "delete", "--force", task)
+        said = ""
+        for name in self.must("container", "ls", "-q").split():
+            said += self.call("container", "delete", name).stderr
+        return said
 
 
 def lacks_cap_sys_resource():

@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 
 import machine
-from base import EngineCase, on, only
+from base import EngineCase, long, on, only
 from images import BUSYBOX
 
 CLI = ("podman", "rootless", "docker")
@@ -13,6 +13,8 @@ CLI = ("podman", "rootless", "docker")
 
 @on(*CLI)
 class Data(EngineCase):
+    long_for = ("rootless",)
+
     def test_volume_named(self):
         """named volumes"""
         volume = self.name("v")
@@ -53,6 +55,7 @@ class Data(EngineCase):
                         flags=["-v", directory + ":/shared:U", "--user", "1000:1000"])
         self.assertEqual(out, "1000:1000\n1000:1000\n")
 
+    @long
     def test_volumes_from(self):
         """--volumes-from"""
         name = self.name()
@@ -116,6 +119,7 @@ class Data(EngineCase):
         self.assertEqual(self.run_(image="localhost/committed"), "committed\n")
         self.assertEqual(self.run_("stat", "-c", "%u:%g", "/file", image="localhost/committed"), "5:6\n")
 
+    @long
     def test_export(self):
         """export"""
         name = self.start("sh", "-c", "echo exported > /file; exec sleep 1000")
@@ -158,13 +162,13 @@ class Data(EngineCase):
     def test_inotify(self):
         """inotify tells of a change on the host within a second"""
         directory = self.path("shared")
-        subprocess.run(["cc", "-static", "-O1", "-o", directory + "/watch", os.path.join(os.path.dirname(__file__), "watch.c")],
-                       check=True)
-        name = self.start("/shared/watch", "/shared", flags=["-v", directory + ":/shared"])
+        self.inside(directory)
+        name = self.start("/shared/inside", "watch", "/shared", flags=["-v", directory + ":/shared"])
         self.wait_logs(name, "watching")
         self.path("shared/new", "x")
         self.wait_logs(name, "new\n", 1)
 
+    @long
     def test_archive_through(self):
         """a tar streamed through a container"""
         tree = self.path("tree")

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from base import EngineCase, on, only
+from base import EngineCase, long, on, only
 from images import BUSYBOX
 
 CLI = ("podman", "rootless", "docker")
@@ -157,6 +157,7 @@ class Life(EngineCase):
         self.wait_until(lambda: self.logs(name) == "up\nup\n", "started twice")
         self.assertNotIn(self.inspect(name, "{{.State.Pid}}"), (first, "0"))
 
+    @long
     def test_restart_policy(self):
         """run --restart"""
         name = self.start("sh", "-c", "echo try; exit 3", flags=["--restart", "on-failure:2"])
@@ -238,12 +239,24 @@ class Life(EngineCase):
         self.assertEqual(self.inspect(name, "{{.HostConfig.Memory}}"), str(32 << 20))
         self.assertIn("32MiB", self.cli("stats", "--no-stream", "--format", "{{.MemUsage}}", name))
 
+    @only("docker", why="podman has no daemon")
+    def test_restart_of_the_daemon(self):
+        """a container outlives a restart of the daemon"""
+        name = self.start("sh", "-c", "while :; do echo tick; sleep 0.2; done")
+        self.engine.restart()
+        before = self.logs(name)
+        self.wait_until(lambda: len(self.logs(name)) > len(before), "its output is still taken")
+        self.assertEqual(self.cli("exec", name, "echo", "still"), "still\n")
+        self.cli("stop", "-t", "0", name)
+
+    @long
     def test_rename(self):
         """rename"""
         name, new = self.start("sleep", "1000"), self.name()
         self.cli("rename", name, new)
         self.assertEqual(self.cli("exec", new, "echo", "in"), "in\n")
 
+    @long
     def test_many(self):
         """ten at once"""
         names = [self.name() for _ in range(10)]

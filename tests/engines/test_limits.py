@@ -5,7 +5,7 @@ import os
 
 import engines
 import machine
-from base import EngineCase, on, only
+from base import EngineCase, long, on, only
 from images import BUSYBOX
 
 CLI = ("podman", "rootless", "docker")
@@ -14,6 +14,8 @@ V2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
 
 @on(*CLI)
 class Limits(EngineCase):
+    long_for = ("rootless",)
+
     def status(self, field, *flags):
         text = self.run_("cat", "/proc/self/status", flags=flags)
         return next(line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith(field + ":"))
@@ -78,6 +80,7 @@ class Limits(EngineCase):
         name = self.start("sleep", "1000", flags=["--memory", "64m"])
         self.assertRegex(self.cli("stats", "--no-stream", "--format", "{{.MemUsage}}", name), r"/ (64MiB|67\.1\dMB)")
 
+    @long
     def test_cpus(self):
         """--cpus"""
         self.needs_cgroups()
@@ -113,6 +116,7 @@ class Limits(EngineCase):
             flags += ["--ulimit", "nproc=4096:4096"]
         self.assertEqual(self.run_("sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -c", flags=flags), "100\n200\n0\n")
 
+    @long
     def test_cpuset(self):
         """--cpuset-cpus, --cpu-shares"""
         self.needs_cgroups()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Networks: bridges, names, published ports, shared and absent ones."""
+import itertools
+import socket
+import time
+
+from base import EngineCase, long, on, only
+from images import BUSYBOX
+
+_ports = itertools.count(20000)
+SERVE = "while :; do echo served | nc -l -p 8080; done"
+
+
+@on("podman", "rootless", "docker")
+class Net(EngineCase):
+    @property
+    def bridge(self):
+        return ["--network", "slirp4netns:allow_host_loopback=true" if self.engine.rootless else "bridge" if self.engine_name == "docker" else "podman"]
+
+    def network(self):
+        name = self.name("net")
+        self.cli("network", "create", name)
+
+        def remove():
+            self.engine.remove_all()
+            self.cli("network", "rm", name)
+        self.addCleanup(remove)
+        return name
+
+    def test_none(self):
+        """--network none"""
+        self.assertEqual(self.run_("ls", "/sys/class/net", flags=["--network", "none"]).split(), ["lo"])
+
+    def test_bridge(self):
+        """a bridge: an address, a route, and the gateway answers"""
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            name = self.start("sh", "-c", "ip -4 -o addr show; ip route; g=$(ip route | awk '/^default/ { print $3 }'); "
+                              "echo hello | nc -w 10 $g %d" % server.getsockname()[1], flags=self.bridge)
+            server.settimeout(20)
+            connection, _ = server.accept()
+            with connection:
+                self.assertEqual(connection.recv(100), b"hello\n")
+        self.assertRegex(self.logs(name), r"(eth0|tap0)\s+inet \d")
+
+    def test_network_of_two(self):
+        """two containers on a network of their own, by name"""
+        network = self.network()
+        server = self.start("sh", "-c", SERVE, flags=["--network", network])
+        out = self.run_("sh", "-c", "for i in $(seq 50); do nc -w 2 %s 8080 < /dev/null && exit; sleep 0.1; done" % server,
+                        flags=["--network", network])
+        self.assertEqual(out, "served\n")
+
+    def test_network_of_another(self):
+        """--network container:"""
+        server = self.start("sh", "-c", SERVE, flags=self.bridge)
+        out = self.run_("sh", "-c", "for i in $(seq 50); do nc -w 2 127.0.0.1 8080 < /dev/null && exit; sleep 0.1; done",
+                        flags=["--network", "container:" + server])
+        self.assertEqual(out, "served\n")
+
+    def test_host(self):
+        """--network host"""
+        self.kept_from("--network", "host", levels=["sandbox", "vm"], says="network namespace")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            name = self.start("sh", "-c", "echo hello | nc 127.0.0.1 %d" % port, flags=["--network", "host"])
+            server.settimeout(20)
+            connection, _ = server.accept()
+            with connection:
+                self.assertEqual(connection.recv(100), b"hello\n")
+        self.cli("wait", name)
+
+    def test_published(self):
+        """-p for TCP"""
+        port = next(_ports)
+        self.start("sh", "-c", SERVE, flags=[*self.bridge, "-p", "127.0.0.1:%d:8080" % port])
+
+        def answer():
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                    return connection.recv(100) == b"served\n"
+            except OSError:
+                return False
+        self.wait_until(answer, "the port answers")
+
+    @long
+    def test_published_udp(self):
+        """-p for UDP"""
+        port = next(_ports)
+        directory = self.path("shared")
+        self.inside(directory)
+        name = self.start("/shared/inside", "udp", "8080",
+                          flags=["-v", directory + ":/shared", *self.bridge, "-p", "127.0.0.1:%d:8080/udp" % port])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            deadline = time.monotonic() + 20
+            while "datagram" not in self.logs(name):
+                self.assertLess(time.monotonic(), deadline, "nothing came")
+                sender.sendto(b"datagram\n", ("127.0.0.1", port))
+                time.sleep(0.3)
+
+    @only("podman", "rootless", why="docker has no pods")
+    def test_pod(self):
+        """pods: one network, one set of names"""
+        pod = self.name("pod")
+        self.cli("pod", "create", "--name", pod, "--network", "none")
+        self.addCleanup(self.cli, "pod", "rm", "--force", "--time", "0", pod)
+        self.cli("run", "-d", "--pod", pod, BUSYBOX, "sh", "-c", SERVE)
+        out = self.cli("run", "--rm", "--pod", pod, BUSYBOX, "sh", "-c", "hostname; for i in $(seq 50); do nc -w 2 127.0.0.1 8080 "
+                       "< /dev/null && exit; sleep 0.1; done")
+        self.assertEqual(out, pod + "\nserved\n")
+
+    @long
+    @only("podman", "rootless", why="docker plays no kube")
+    def test_play_kube(self):
+        """play kube, and down"""
+        pod = self.name("kube")
+        file = self.path("pod.yaml", """apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+spec:
+  restartPolicy: Never
+  containers:
+  - name: writer
+    image: %s
+    imagePullPolicy: Never
+    command: ["sh", "-c", "echo from-kube > /shared/file; sleep 1000"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+    env: [{name: A, value: b}]
+    resources: {%s}
+  - name: reader
+    image: %s
+    imagePullPolicy: Never
+    command: ["sh", "-c", "while ! test -s /shared/file; do sleep 0.1; done; cat /shared/file; sleep 1000"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  volumes: [{name: shared, emptyDir: {}}]
+""" % (pod, BUSYBOX, "" if self.engine.rootless else "limits: {memory: 64Mi}", BUSYBOX))
+        self.cli("play", "kube", "--network", "none", file)
+        self.addCleanup(self.cli, "play", "kube", "--down", file)
+        self.wait_logs(pod + "-reader", "from-kube")
+
+    @only("docker", why="podman's restore their networks in other ways")
+    def test_reconnect(self):
+        """network connect and disconnect while it runs"""
+        network = self.network()
+        name = self.start("sleep", "1000", flags=self.bridge)
+        self.cli("network", "connect", network, name)
+        self.assertIn("eth1", self.cli("exec", name, "ls", "/sys/class/net"))
+        self.cli("network", "disconnect", network, name)
+        self.assertNotIn("eth1", self.cli("exec", name, "ls", "/sys/class/net"))
