@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 static bool as_json;
-static const char *surface;
+static const char *surface, *engine;
 
 static const struct cli_option options[] = {
 	{ "json", 0, OPTION_FLAG, &as_json, NULL, "one JSON object instead of lines" },
 	{ "surface", 0, OPTION_STRING, &surface, "ID",
 	  "say what a running container can reach of the kernel" },
+	{ "engine", 0, OPTION_STRING, &engine, "podman|docker|containerd",
+	  "print the lines that the engine's configuration needs" },
 	{ 0 },
 };
 
@@ -113,12 +115,15 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 
 	if (surface)
 		return doctor_surface(runtime, surface, as_json, err);
+	if (engine)
+		return doctor_engine_lines(engine, err);
 	doctor_kernel(&diagnosis);
 	doctor_privileges(&diagnosis);
 	doctor_cgroups(&diagnosis);
 	doctor_sandbox(&diagnosis, runtime->settings);
 	doctor_vm(&diagnosis, runtime->settings);
 	doctor_state(&diagnosis, runtime);
+	doctor_engines(&diagnosis);
 	conclude(result, "vm", diagnosis.lacking_vm);
 	conclude(result, "sandbox", diagnosis.lacking_sandbox);
 	conclude(result, "plain", diagnosis.lacking_plain);

@@ -37,6 +37,13 @@ void found(struct diagnosis *diagnosis, enum verdict verdict, unsigned needed_by
  */
 int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, struct err *err);
 
+/*
+ * doctor_engine_lines() - the lines by which an engine's configuration knows moat, to standard
+ * output.
+ * @name: podman, docker or containerd. Returns 0, or -1 with err set.
+ */
+int doctor_engine_lines(const char *name, struct err *err);
+
 /* The parts: each looks at one side of this machine and changes nothing. */
 void doctor_kernel(struct diagnosis *diagnosis);     /* version, system calls, seccomp, LSMs */
 void doctor_privileges(struct diagnosis *diagnosis); /* capabilities, namespaces */
@@ -44,3 +51,4 @@ void doctor_cgroups(struct diagnosis *diagnosis);    /* layout, controllers */
 void doctor_sandbox(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime);
+void doctor_engines(struct diagnosis *diagnosis); /* only those that are installed */

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 
 import harness
 
@@ -129,3 +130,49 @@ class Doctor(harness.Case):
 
     def test_an_argument_is_refused(self):
         self.refused("doctor", "x", says="no arguments")
+
+    def test_lines_for_engines(self):
+        here = os.path.dirname(os.path.realpath(harness.MOAT))
+        lines = self.ok("doctor", "--engine", "podman").stdout.decode().splitlines()
+        self.assertEqual(lines[0], "[engine.runtimes]")
+        self.assertIn('moat = ["%s/moat"]' % here, lines)
+        runtimes = json.loads(self.ok("doctor", "--engine", "docker").stdout)["runtimes"]
+        self.assertEqual(runtimes["moat"], {"path": here + "/moat"})
+        self.assertIn('BinaryName = "%s/moat"' % here, self.ok("doctor", "--engine", "containerd").stdout.decode())
+        self.refused("doctor", "--engine", "lxd", says=("--engine", "podman|docker|containerd", "lxd"))
+
+    def test_configuration_of_an_engine(self):
+        """An engine that is installed, seen through its configuration."""
+        programs, etc = os.path.join(self.work, "bin"), os.path.join(self.work, "etc")
+        os.mkdir(programs)
+        os.mkdir(etc)
+        for name in ("dockerd", "moat-plain"):
+            with open(os.path.join(programs, name), "w") as f:
+                f.write("#!/bin/sh\n")
+            os.chmod(os.path.join(programs, name), 0o755)
+        made = not os.path.isdir("/etc/docker")
+        if made:
+            os.mkdir("/etc/docker")
+            self.addCleanup(os.rmdir, "/etc/docker")
+        subprocess.run(["mount", "--bind", etc, "/etc/docker"], check=True)
+        self.addCleanup(self._unmount, "/etc/docker")
+        environment = dict(os.environ, PATH=programs + ":" + os.environ["PATH"])
+
+        def docker(text):
+            with open(os.path.join(etc, "daemon.json"), "w") as f:
+                f.write(text)
+            report = json.loads(self.ok("doctor", "--json", env=environment).stdout)
+            return [f for f in report["findings"] if f["topic"] == "docker"]
+        finding, = docker("{}")
+        self.assertEqual(finding["verdict"], "warn")
+        self.assertIn("does not name moat", finding["finding"])
+        self.assertIn("moat doctor --engine docker", finding["advice"])
+        finding, = docker('{"runtimes": {')
+        self.assertEqual(finding["verdict"], "warn")
+        self.assertIn("/etc/docker/daemon.json:1:", finding["finding"])
+        right, wrong = docker(json.dumps({"data-root": "/moat/x", "runtimes": {
+            "a": {"path": programs + "/moat-plain"}, "b": {"path": "/nowhere/moat"}}}))
+        self.assertEqual((right["verdict"], wrong["verdict"]), ("ok", "warn"))
+        self.assertIn(programs + "/moat-plain", right["finding"])
+        self.assertIn("/nowhere/moat", wrong["finding"])
+        self.assertIn("No such file", wrong["finding"])
