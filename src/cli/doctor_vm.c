@@ -132,6 +132,18 @@ static void check_memory(struct diagnosis *diagnosis, const struct moat_settings
 		      (uintmax_t)total >> 20);
 }
 
+/* Where the guest's frames come from and go to; the forwarding itself the kernel loads by need. */
+static void check_tap(struct diagnosis *diagnosis)
+{
+	_cleanup_fd_ int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		found(diagnosis, VERDICT_WARN, 0, "guest network", "load the kernel module tun",
+		      "open /dev/net/tun: %m; no microVM can have network interfaces");
+	else
+		found(diagnosis, VERDICT_OK, 0, "guest network", NULL, "/dev/net/tun opens");
+}
+
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings)
 {
 	check_kvm(diagnosis);
@@ -145,6 +157,7 @@ void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings
 		"install moat (ninja -C build install), or name one as \"init\" in the operator's "
 		"file");
 	check_memory(diagnosis, settings);
+	check_tap(diagnosis);
 }
 
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime)

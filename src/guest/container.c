@@ -16,6 +16,8 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define ID_MAX 128
@@ -33,8 +35,22 @@ static int check_id(const struct agent *agent, const char *id, struct err *err)
 	return 0;
 }
 
-/* The guest's network is the container's, so these are set for all of it. */
-static int set_network_sysctl(const struct guest_config *config, struct err *err)
+/* "net/ipv4/conf/eth0/...", of an interface that is not there before the start. */
+static bool is_of_interface(const char *path)
+{
+	char name[16];
+
+	return sscanf(path, "net/%*[^/]/%*[^/]/%15[^/]/", name) == 1 && !str_eq(name, "all") &&
+	       !str_eq(name, "default") && !str_eq(name, "lo") &&
+	       (strstr(path, "/conf/") || strstr(path, "/neigh/"));
+}
+
+/*
+ * The guest's network is the container's, so these are set for all of it.
+ * @of_interfaces: those of interfaces, or those that are not.
+ */
+static int set_network_sysctl(const struct guest_config *config, bool of_interfaces,
+			      struct err *err)
 {
 	_cleanup_fd_ int dir = -1;
 
@@ -52,6 +68,8 @@ static int set_network_sysctl(const struct guest_config *config, struct err *err
 		if (!path_is_clean(path))
 			return err_set(err, EINVAL, "linux.sysctl: '%s' is not a name of one",
 				       sysctl->key);
+		if (is_of_interface(path) != of_interfaces)
+			continue;
 		if (file_write(dir, path, sysctl->value, err) < 0)
 			return err_wrap(err, "set sysctl %s", sysctl->key);
 	}
@@ -112,7 +130,7 @@ static int build(struct container *container, const Moat__Agent__Stdio *stdio, s
 
 	if (!config->config.process)
 		return err_set(err, EINVAL, "config.json: process is missing");
-	if (set_network_sysctl(config, err) < 0)
+	if (set_network_sysctl(config, false, err) < 0)
 		return -1;
 	/* First, so that the host answers while the rest is being done. */
 	if (streams_prepare(streams, agent, stdio, err) < 0)
@@ -211,6 +229,8 @@ int container_start(struct container *container, const Moat__Agent__Network *net
 			       "start container %s: it is not in state created", container->id);
 	if (network && container->agent->machine->network(network, err) < 0)
 		return err_wrap(err, "make the guest's network");
+	if (set_network_sysctl(&container->config, true, err) < 0)
+		return -1;
 	r = sandbox_start(container->start_socket, err);
 	fd_replace(&container->start_socket, -1);
 	container->started = r == 0;

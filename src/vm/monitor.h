@@ -39,7 +39,7 @@ struct client {
 	uint32_t signal;      /* that it asked for */
 };
 
-/* A start, until the agent is asked. */
+/* A start, until it is answered. */
 struct starting {
 	struct client *client;	       /* who asked for it; NULL: nobody */
 	Moat__Agent__Network *network; /* NULL: none */

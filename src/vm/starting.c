@@ -21,6 +21,7 @@ static void started(void *data, const struct err *err)
 		monitor->phase = PHASE_RUNNING;
 	if (!err)
 		monitor_note("started");
+	starting_close(monitor, false);
 	client_reply(client, err);
 }
 
@@ -29,12 +30,10 @@ static void start_program(struct client *client)
 	struct monitor *monitor = client->monitor;
 	struct err err;
 
+	client->waiting = true;
 	if (agent_start(monitor->agent, monitor->container->id, monitor->starting.network,
 			START_TIMEOUT_MS, started, client, &err) < 0)
-		client_reply(client, &err);
-	else
-		client->waiting = true;
-	starting_close(monitor, false);
+		started(client, &err);
 }
 
 /* What the command found: checked like all that comes from outside. */
@@ -89,7 +88,8 @@ void starting_begin(struct client *client, const struct control_request *request
 	struct starting *starting = &monitor->starting;
 	struct err err;
 
-	if (monitor->phase != PHASE_CREATED || starting->client) {
+	if (monitor->phase != PHASE_CREATED || starting->client ||
+	    (request->size && monitor->network_table >= 0)) {
 		client_refuse(client,
 			      "the container cannot be started: it is not in the state created");
 		return;

@@ -89,6 +89,7 @@ void net_free(struct net_device *net)
 	loop_forget(net->loop, &net->tap);
 	fd_replace(&net->tap.fd, -1);
 	free(net->packet);
+	free(net->scratch);
 }
 
 int net_attach(struct net_device *net, int tap, const uint8_t mac[6], struct err *err)
@@ -98,6 +99,7 @@ int net_attach(struct net_device *net, int tap, const uint8_t mac[6], struct err
 	if (net->tap.fd >= 0)
 		return err_set(err, EEXIST, "attach a tap to a network device");
 	net->packet = xcalloc(1, NET_PACKET_MAX);
+	net->scratch = xcalloc(1, sizeof(*net->scratch));
 	net->tap.fd = fd_steal(&fd);
 	/* The driver is not there yet: an event before it is remembered. */
 	if (loop_watch(net->loop, &net->tap, EPOLLIN | EPOLLET, err) < 0)

@@ -19,6 +19,29 @@
 
 enum { NET_RECEIVE, NET_TRANSMIT, NET_QUEUES };
 
+#define NET_PARTS_MAX 1024u /* what readv(2) takes: IOV_MAX */
+
+/* Requests taken from the receive queue and not given back, in order. */
+struct net_buffers {
+	struct {
+		uint16_t head;
+		unsigned int parts;
+		uint32_t size;
+	} chain[VIRTQUEUE_SIZE_MAX];
+	unsigned int first, count; /* of chain: [first, first + count) are there */
+	struct iovec part[NET_PARTS_MAX];
+	unsigned int first_part, parts;
+	uint64_t size; /* bytes of all */
+	bool complete; /* as many as there can be at once */
+};
+
+/* What a call works with. Nothing is kept in it; but it is large, and locals are zeroed. */
+struct net_scratch {
+	struct chain chain;
+	struct iovec part[VIRTQUEUE_SIZE_MAX + 1];
+	struct net_buffers buffers;
+};
+
 struct net_device {
 	struct device device;
 	struct loop *loop;
@@ -27,6 +50,7 @@ struct net_device {
 	/* A packet that was read where buffers for the largest were not at hand, and waits. */
 	uint8_t *packet;  /* NET_PACKET_MAX bytes */
 	uint32_t waiting; /* its size; 0: none */
+	struct net_scratch *scratch;
 };
 
 /* net_init() - a placeholder, until net_attach(). */

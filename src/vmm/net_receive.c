@@ -11,23 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define PARTS_MAX 1024u /* what readv(2) takes: IOV_MAX */
-
-/* Requests taken from the queue and not given back, in order. */
-struct buffers {
-	struct {
-		uint16_t head;
-		unsigned int parts;
-		uint32_t size;
-	} chain[VIRTQUEUE_SIZE_MAX];
-	unsigned int first, count; /* of chain; [first, first + count) are there */
-	struct iovec part[PARTS_MAX];
-	unsigned int first_part, parts;
-	uint64_t size; /* bytes of all */
-	bool complete; /* as many as there can be at once */
-};
-
-static void buffers_compact(struct buffers *buffers)
+static void buffers_compact(struct net_buffers *buffers)
 {
 	memmove(buffers->chain, buffers->chain + buffers->first,
 		buffers->count * sizeof(buffers->chain[0]));
@@ -36,10 +20,10 @@ static void buffers_compact(struct buffers *buffers)
 	buffers->first = buffers->first_part = 0;
 }
 
-static void buffers_add(struct buffers *buffers, const struct chain *chain)
+static void buffers_add(struct net_buffers *buffers, const struct chain *chain)
 {
 	if (buffers->first + buffers->count == VIRTQUEUE_SIZE_MAX ||
-	    buffers->first_part + buffers->parts + chain->writable_count > PARTS_MAX)
+	    buffers->first_part + buffers->parts + chain->writable_count > NET_PARTS_MAX)
 		buffers_compact(buffers);
 	buffers->chain[buffers->first + buffers->count].head = chain->head;
 	buffers->chain[buffers->first + buffers->count].parts = chain->writable_count;
@@ -52,27 +36,27 @@ static void buffers_add(struct buffers *buffers, const struct chain *chain)
 }
 
 /* Without mergeable buffers a packet has one. Returns 0, or -1 with err set. */
-static int buffers_fill(struct buffers *buffers, struct net_device *net, struct err *err)
+static int buffers_fill(struct net_buffers *buffers, struct net_device *net, struct err *err)
 {
 	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
 	bool merge = net->device.features & (1ull << VIRTIO_NET_F_MRG_RXBUF);
-	struct chain chain;
+	struct chain *chain = &net->scratch->chain;
 	int r = 1;
 
 	buffers->complete = false;
 	while (buffers->size < NET_PACKET_MAX && !buffers->complete && (merge || !buffers->count)) {
-		r = virtqueue_pop(queue, &chain, err);
+		r = virtqueue_pop(queue, chain, err);
 		if (r <= 0)
 			break;
-		if (chain.writable_size < NET_HEADER)
+		if (chain->writable_size < NET_HEADER)
 			return err_set(err, 0, "a buffer of %u bytes to receive into",
-				       chain.writable_size);
-		if (buffers->parts + chain.writable_count > PARTS_MAX) {
+				       chain->writable_size);
+		if (buffers->parts + chain->writable_count > NET_PARTS_MAX) {
 			virtqueue_unpop(queue);
 			buffers->complete = true;
 			break;
 		}
-		buffers_add(buffers, &chain);
+		buffers_add(buffers, chain);
 	}
 	if (buffers->count == (merge ? queue->state.size : 1))
 		buffers->complete = true;
@@ -100,12 +84,12 @@ static void copy_at(const struct iovec *part, unsigned int parts, size_t offset,
 }
 
 /* A packet of size bytes lies in the buffers: the guest gets those that it fills. */
-static void deliver(struct buffers *buffers, struct virtqueue *queue, uint32_t size)
+static void deliver(struct net_buffers *buffers, struct virtqueue *queue, uint32_t size)
 {
 	uint32_t left = size;
 	uint16_t used = 0, number;
 
-	for (uint32_t sum = 0; sum < size; used++)
+	for (uint64_t sum = 0; sum < size; used++)
 		sum += buffers->chain[buffers->first + used].size;
 	number = htole16(used);
 	copy_at(buffers->part + buffers->first_part, buffers->parts,
@@ -127,7 +111,7 @@ static void deliver(struct buffers *buffers, struct virtqueue *queue, uint32_t s
 }
 
 /* Returns the packet's size, 0 where there is none. It lies in the buffers, or aside. */
-static uint32_t take_packet(struct net_device *net, const struct buffers *buffers, bool *aside)
+static uint32_t take_packet(struct net_device *net, const struct net_buffers *buffers, bool *aside)
 {
 	ssize_t n;
 
@@ -136,13 +120,13 @@ static uint32_t take_packet(struct net_device *net, const struct buffers *buffer
 		n = read(net->tap.fd, net->packet, NET_PACKET_MAX);
 	else
 		n = readv(net->tap.fd, buffers->part + buffers->first_part, (int)buffers->parts);
-	if (n < 0) /* there is no more, or the tap itself is */
+	if (n <= 0) /* there is no more, or the tap itself is gone */
 		net->readable = false;
 	return n < (ssize_t)NET_HEADER || n > (ssize_t)NET_PACKET_MAX ? 0 : (uint32_t)n;
 }
 
 /* One packet. Returns 1; 0 where there is nothing to do; -1 with err set. */
-static int receive_one(struct net_device *net, struct buffers *buffers, struct err *err)
+static int receive_one(struct net_device *net, struct net_buffers *buffers, struct err *err)
 {
 	uint32_t size = net->waiting;
 	bool aside = true;
@@ -173,15 +157,15 @@ static int receive_one(struct net_device *net, struct buffers *buffers, struct e
 int net_receive(struct net_device *net, struct err *err)
 {
 	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
-	struct buffers buffers;
+	struct net_buffers *buffers = &net->scratch->buffers;
 	unsigned int served = 0;
 	int r = 1;
 
-	buffers.first = buffers.count = buffers.first_part = buffers.parts = 0;
-	buffers.size = 0;
-	while (served < NET_BATCH && (r = receive_one(net, &buffers, err)) > 0)
+	buffers->first = buffers->count = buffers->first_part = buffers->parts = 0;
+	buffers->size = 0;
+	while (served < NET_BATCH && (r = receive_one(net, buffers, err)) > 0)
 		served++;
-	for (; buffers.count; buffers.count--)
+	for (; buffers->count; buffers->count--)
 		virtqueue_unpop(queue);
 	if (served == NET_BATCH)
 		eventfd_write(net->device.kick_fds[NET_RECEIVE], 1);

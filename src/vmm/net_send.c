@@ -59,7 +59,7 @@ static bool check_header(const struct net_device *net, const struct virtio_net_h
 
 static void send_one(struct net_device *net, struct chain *chain)
 {
-	struct iovec parts[VIRTQUEUE_SIZE_MAX + 1];
+	struct iovec *part = net->scratch->part;
 	struct virtio_net_hdr_v1 given, header;
 	uint32_t size = chain->readable_size;
 
@@ -67,21 +67,21 @@ static void send_one(struct net_device *net, struct chain *chain)
 	    chain_read(chain, &given, sizeof(given)) != sizeof(given) ||
 	    !check_header(net, &given, size - (uint32_t)NET_HEADER, &header))
 		return;
-	parts[0] = (struct iovec){ .iov_base = &header, .iov_len = sizeof(header) };
+	part[0] = (struct iovec){ .iov_base = &header, .iov_len = sizeof(header) };
 	/* The kernel has its own copy afterwards, or has refused: both end the request. */
-	(void)!writev(net->tap.fd, parts, 1 + (int)chain_rest_readable(chain, parts + 1));
+	(void)!writev(net->tap.fd, part, 1 + (int)chain_rest_readable(chain, part + 1));
 }
 
 int net_send(struct net_device *net, struct err *err)
 {
 	struct virtqueue *queue = &net->device.queues[NET_TRANSMIT];
+	struct chain *chain = &net->scratch->chain;
 	unsigned int served = 0;
-	struct chain chain;
 	int r = 0;
 
-	while (served < NET_BATCH && (r = virtqueue_pop(queue, &chain, err)) > 0) {
-		send_one(net, &chain);
-		virtqueue_push(queue, chain.head, 0);
+	while (served < NET_BATCH && (r = virtqueue_pop(queue, chain, err)) > 0) {
+		send_one(net, chain);
+		virtqueue_push(queue, chain->head, 0);
 		served++;
 	}
 	if (served == NET_BATCH)

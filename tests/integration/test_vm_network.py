@@ -9,14 +9,17 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import threading
+import time
 
 from harness import Case, TIME_SCALE, host
 
 HERE = ("10.77.0.1", "fd77::1")
 THERE = ("10.77.0.2", "fd77::2")
 MIB = 1 << 20
+ALL = os.environ.get("MOAT_TEST_ALL") == "1"
 
 
 def run(*command):
@@ -133,21 +136,254 @@ class Network(Case):
         self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
         return done.stdout.decode()
 
-    def test_first(self):
-        """ICMP and TCP of both families, large transfers both ways, and nothing left in the namespace."""
+    def rest(self, name):
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
+    def quiet(self):
+        """Nothing of moat's is in the namespace."""
+        self.assertEqual(self.namespace.links(), {"lo", "eth0"})
+        self.assertEqual(self.namespace.tables(), "")
+
+
+class Traffic(Network):
+    def test_both_families_and_both_ways(self):
+        """ICMP and TCP, large transfers; the guest has what the namespace has, and nothing is left in it."""
         self.pair()
+        inside = self.namespace
+        inside.ip("route", "add", "10.78.0.0/16", "via", "10.77.0.9", "metric", "7")
+        inside.ip("route", "add", "blackhole", "10.79.0.0/16")
+        inside.ip("-6", "route", "add", "default", "via", HERE[1])
+        inside.ip("neigh", "add", "10.77.0.9", "lladdr", "02:00:00:00:00:09", "dev", "eth0")
+        mac = json.loads(inside.ip("-j", "link", "show", "eth0"))[0]["address"]
+        link_local = next(a["local"] for a in json.loads(inside.ip("-j", "addr", "show", "eth0"))[0]["addr_info"]
+                          if a.get("scope") == "link")
         data = random.Random(1).randbytes(8 * MIB)
         down, up = Server(HERE[0], sender(data)), Server(HERE[0], receive_all)
         six = Server(HERE[1], receive_all, socket.AF_INET6)
         text = self.run_script(
-            "ip addr show eth0; ip route; ping -c 2 %s && ping -c 2 -6 %s && nc %s %d </dev/null >/dev/shm/x && "
-            "nc %s %d </dev/shm/x && nc %s %d </dev/shm/x"
-            % (HERE[0], HERE[1], HERE[0], down.port, HERE[0], up.port, HERE[1], six.port))
-        self.assertIn("inet 10.77.0.2/24", text)
-        self.assertIn("default via 10.77.0.1 dev eth0", text)
+            "cat /proc/sys/net/ipv4/conf/eth0/rp_filter; ip addr show eth0; ip route; ip -6 route; ip neigh; ping -c 2 %s && ping -c 2 -6 %s && "
+            "nc %s %d </dev/null >/dev/shm/x && nc %s %d </dev/shm/x && nc %s %d </dev/shm/x"
+            % (HERE[0], HERE[1], HERE[0], down.port, HERE[0], up.port, HERE[1], six.port),
+            change=lambda c: c["linux"].update(sysctl={"net.ipv4.conf.eth0.rp_filter": "2"}))
+        self.assertEqual(text.splitlines()[0], "2")
+        for line in ("mtu 1500", "link/ether " + mac, "inet 10.77.0.2/24", "inet6 fd77::2/64", "inet6 %s/64" % link_local,
+                     "default via 10.77.0.1 dev eth0", "10.78.0.0/16 via 10.77.0.9 dev eth0  metric 7", "blackhole 10.79.0.0/16",
+                     "default via fd77::1 dev eth0", "10.77.0.9 dev eth0 lladdr 02:00:00:00:00:09"):
+            self.assertIn(line, text)
+        self.assertEqual(text.count("inet6"), 2)
         for server in (down, up, six):
             server.join(10 * TIME_SCALE)
         self.assertEqual(hashlib.sha256(up.result).hexdigest(), hashlib.sha256(data).hexdigest())
         self.assertEqual(hashlib.sha256(six.result).hexdigest(), hashlib.sha256(data).hexdigest())
-        self.assertEqual(self.namespace.links(), {"lo", "eth0"})
-        self.assertEqual(self.namespace.tables(), "")
+        self.quiet()
+
+    def transfers(self, mtu, ping):
+        self.pair(mtu=mtu)
+        data = random.Random(2).randbytes(3 * MIB)
+        down, up = Server(HERE[0], sender(data)), Server(HERE[0], receive_all)
+        text = self.run_script("ip link show eth0; ping -c 2 -s %d %s && ping -c 1 -s %d -6 %s && "
+                               "nc %s %d </dev/null >/dev/shm/x && nc %s %d </dev/shm/x"
+                               % (ping, HERE[0], ping, HERE[1], HERE[0], down.port, HERE[0], up.port))
+        self.assertIn("mtu %d " % mtu, text)
+        up.join(10 * TIME_SCALE)
+        self.assertEqual(hashlib.sha256(up.result).hexdigest(), hashlib.sha256(data).hexdigest())
+
+    def test_mtu_1280(self):
+        self.transfers(1280, 5000)
+
+    def test_mtu_65535(self):
+        self.transfers(65535, 60000)
+
+    def test_two_interfaces(self):
+        """Their names are swapped in the order in which the kernel finds them."""
+        self.pair("eth1", "p1", addresses=False)
+        self.pair("eth0", "p0")
+        ip("addr", "add", "10.80.0.1/24", "dev", "p1")
+        self.namespace.ip("addr", "add", "10.80.0.2/24", "dev", "eth1")
+        macs = {link["ifname"]: link["address"] for link in json.loads(self.namespace.ip("-j", "link"))}
+        text = self.run_script("cat /sys/class/net/eth0/address /sys/class/net/eth1/address; "
+                               "ping -c 1 %s && ping -c 1 10.80.0.1" % HERE[0])
+        self.assertEqual(text.splitlines()[:2], [macs["eth0"], macs["eth1"]])
+        self.assertEqual(text.count(" 0% packet loss"), 2)
+
+
+SERVER = """
+import select, socket
+tcp = socket.create_server(("", 5000), backlog=1000)
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+udp.bind(("", 5000))
+poll = select.poll()
+open_ = {s.fileno(): s for s in (tcp, udp)}
+for s in open_:
+    poll.register(s, select.POLLIN)
+print("ready", flush=True)
+while True:
+    for fd, _ in poll.poll():
+        if fd == tcp.fileno():
+            s, _ = tcp.accept()
+            open_[s.fileno()] = s
+            poll.register(s, select.POLLIN)
+        elif fd == udp.fileno():
+            data, peer = udp.recvfrom(65536)
+            udp.sendto(data, peer)
+        else:
+            data = open_[fd].recv(65536)
+            if data:
+                open_[fd].sendall(data)
+            else:
+                poll.unregister(fd)
+                open_.pop(fd).close()
+"""
+
+
+class Connections(Network):
+    """A server in the container, clients outside."""
+
+    def test_connections_and_datagrams(self):
+        self.pair()
+
+        def change(config):
+            self.joins(config)
+            config["process"]["rlimits"][0].update(hard=4096, soft=4096)
+        self.bundle("python3", "-c", SERVER, base="debian", change=change)
+        with open(os.path.join(self.work, "out"), "wb+") as out:
+            name = self.create(stdout=out)
+            self.ok("start", name)
+            self.wait_until(lambda: os.path.getsize(out.name), "the server is ready", 60)
+        self.connections(1000 if ALL else 100)
+        self.datagrams()
+        self.rest(name)
+        self.quiet()
+
+    def connections(self, count):
+        """All open at once; each gets its own bytes back."""
+        sockets = [socket.create_connection((THERE[0], 5000), timeout=30 * TIME_SCALE) for _ in range(count)]
+        for number, connection in enumerate(sockets):
+            connection.sendall(b"%08d" % number)
+        for number, connection in enumerate(sockets):
+            self.assertEqual(connection.recv(100), b"%08d" % number)
+            connection.close()
+
+    def datagrams(self):
+        """Of all sizes, those that need fragments too."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.connect((THERE[0], 5000))
+            udp.settimeout(10 * TIME_SCALE)
+            for size in (1, 2, 100, 1471, 1472, 1473, 3000, 9000, 30000, 65507):
+                data = random.Random(size).randbytes(size)
+                udp.send(data)
+                self.assertEqual(udp.recv(65536), data)
+
+
+class Life(Network):
+    def answers(self, seconds):
+        """Who answers an ARP request for the container's address: a list of MACs, one for each answer."""
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as packet:
+            packet.bind(("p0", 0))
+            ours = packet.getsockname()[4]
+        request = (b"\xff" * 6 + ours + struct.pack("!HHHBBH", 0x806, 1, 0x800, 6, 4, 1) + ours + socket.inet_aton(HERE[0]) +
+                   b"\0" * 6 + socket.inet_aton(THERE[0]))
+        found = []
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x806)) as packet:
+            packet.bind(("p0", 0))
+            packet.send(request)
+            deadline = time.monotonic() + seconds
+            while (left := deadline - time.monotonic()) > 0:
+                packet.settimeout(left)
+                try:
+                    frame = packet.recv(100)
+                except TimeoutError:
+                    break
+                if frame[20:22] == b"\0\2" and frame[28:32] == socket.inet_aton(THERE[0]):
+                    found.append(frame[22:28].hex(":"))
+        return found
+
+    def test_namespace_is_silent(self):
+        """Its kernel answers before, the guest alone afterwards: a vmm that stands still answers nothing."""
+        self.pair()
+        mac = json.loads(self.namespace.ip("-j", "link", "show", "eth0"))[0]["address"]
+        self.bundle("sleep", "1000", change=self.joins)
+        name = self.create()
+        self.assertEqual(self.answers(2), [mac])
+        self.ok("start", name)
+        self.assertEqual(self.answers(2 * min(TIME_SCALE, 3)), [mac])
+        vmm = next(pid for pid in host.children_of(self.pid(name)) if open("/proc/%d/comm" % pid).read() == "moat-vmm\n")
+        os.kill(vmm, signal.SIGSTOP)
+        try:
+            self.assertEqual(self.answers(2), [])
+        finally:
+            os.kill(vmm, signal.SIGCONT)
+        self.wait_until(lambda: self.answers(1), "the guest answers again", 10)
+        tap = next(link for link in json.loads(self.namespace.ip("-j", "addr")) if link["ifname"].startswith("moat"))
+        self.assertEqual(tap["addr_info"], [])
+        self.assertIn("UP", tap["flags"])
+        self.assertIn("table netdev moat", self.namespace.tables())
+        self.second_machine()
+        os.kill(self.pid(name), signal.SIGKILL)
+        self.wait_until(lambda: self.namespace.links() == {"lo", "eth0"} and not self.namespace.tables(),
+                        "tap and table are gone with the monitor", 10)
+        self.assertEqual(self.answers(2), [mac])
+        self.ok("delete", name)
+
+    def second_machine(self):
+        other = self.create()
+        self.refused("start", other, says="another microVM has this network namespace")
+        self.ok("delete", "--force", other)
+        self.assertIn("table netdev moat", self.namespace.tables())
+
+    def test_interface_between_create_and_start(self):
+        """As docker does; the namespace is the monitor's."""
+        self.bundle("sh", "-c", "ip addr; ping -c 2 " + HERE[0])
+        with open(os.path.join(self.work, "out"), "wb+") as out:
+            name = self.create(stdout=out)
+            self.pair(into=self.pid(name))
+            self.ok("start", name)
+            self.wait_status(name, "stopped", 30)
+            self.ok("delete", name)
+            out.seek(0)
+            text = out.read().decode()
+        self.assertIn("inet 10.77.0.2/24", text)
+        self.assertIn(" 0% packet loss", text)
+
+    def test_interface_of_a_hook(self):
+        hook = os.path.join(self.work, "hook")
+        with open(hook, "w") as f:
+            f.write("#!/bin/sh\npid=$(grep -o '\"pid\":[ ]*[0-9]*' | grep -o '[0-9]*$')\nset -e\n"
+                    "ip link add p0 type veth peer name eth0 netns $pid\nip addr add %s/24 dev p0\nip link set p0 up\n"
+                    "in=\"nsenter --net=/proc/$pid/ns/net ip\"\n$in addr add %s/24 dev eth0\n$in link set eth0 up\n"
+                    % (HERE[0], THERE[0]))
+        os.chmod(hook, 0o755)
+        text = self.output("ping", "-c", "2", HERE[0],
+                           change=lambda c: c.update(hooks={"createRuntime": [{"path": hook}]}))
+        self.assertIn(" 0% packet loss", text)
+
+    def test_none(self):
+        """Without a network namespace, and in an empty one: the loopback interface, and nothing else."""
+        def without(config):
+            config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "network"]
+            config["mounts"] = [m for m in config["mounts"] if m["type"] != "sysfs"]
+        script = "ip link | grep -c mtu; ping -c 1 127.0.0.1 | grep loss"
+        for change in (without, None):
+            text = self.output("sh", "-c", script, change=change)
+            self.assertEqual(text.splitlines()[0], "1")
+            self.assertIn(" 0% packet loss", text)
+
+    def test_hosts_own(self):
+        def own(config):
+            next(n for n in config["linux"]["namespaces"] if n["type"] == "network")["path"] = "/proc/self/ns/net"
+        self.bundle("true", change=own)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["linux.namespaces", "host's own network"])
+
+    def test_too_many(self):
+        for number in range(9):
+            self.pair("eth%d" % number, "p%d" % number, addresses=False)
+        self.bundle("true", change=self.joins)
+        name = self.create()
+        self.refused("start", name, says="at most 8 network interfaces")
+        self.namespace.ip("link", "set", "eth8", "down")
+        self.ok("start", name)
+        self.wait_status(name, "stopped", 30)
+        self.ok("delete", name)

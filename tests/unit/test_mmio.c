@@ -407,6 +407,30 @@ static void drops_requests_at_a_reset(void **state)
 	assert_false(interrupted(f));
 }
 
+/* A place for a device: no driver can start it until it appears. */
+static void is_a_placeholder_at_first(void **state)
+{
+	struct fixture *f = *state;
+
+	f->device.absent = true;
+	f->device.config_size = 4;
+	f->device.config[0] = 7;
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_MAGIC_VALUE), 0x74726976);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_VERSION), 2);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_DEVICE_ID), 0);
+	start(f);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_STATUS), 0);
+	kick(f);
+	assert_false(f->device.active);
+	device_appear(&f->device);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_DEVICE_ID), VIRTIO_ID_RNG);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_CONFIG), 7);
+	start(f);
+	offer(f, BUFFER, 8);
+	kick(f);
+	assert_int_equal(((struct vring_used *)at(f, USED))->idx, 1);
+}
+
 /* The file system's queues go to fsd, and come back at a reset. */
 static void hands_queues_to_the_file_server(void **state)
 {
@@ -471,6 +495,7 @@ int main(void)
 		TEST(stops_at_a_ring_outside_of_memory),
 		TEST(runs_without_a_queue),
 		TEST(drops_requests_at_a_reset),
+		TEST(is_a_placeholder_at_first),
 		TEST(hands_queues_to_the_file_server),
 	};
 

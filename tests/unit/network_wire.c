@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Test only: what a microVM does with a network, without one. A second network namespace is the
+ * guest, and this program moves packets between the taps of both.
+ * usage: network_wire FROM TO [INTERFACE]..., files of namespaces; with interfaces of TO, these get
+ * the network of FROM, and nothing is moved. Otherwise it says "ready" and runs until it is killed.
+ */
+#include "base/fd.h"
+#include "net/netlink.h"
+#include "net/network.h"
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#define PACKET_MAX 70000
+#define OFFLOADS   (TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN)
+
+struct wire {
+	struct network network;
+	int guest[NETWORK_INTERFACES_MAX]; /* taps in TO */
+	int indexes[NETWORK_INTERFACES_MAX];
+};
+
+static int enter(const char *path, struct err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "enter %s", path);
+	return netlink_open(NETLINK_ROUTE, err);
+}
+
+/* A network card of the guest. */
+static int make_card(struct wire *wire, size_t i, struct err *err)
+{
+	const Moat__Agent__Interface *interface = wire->network.message->interfaces[i];
+	struct ifreq request = { .ifr_name = "card%d",
+				 .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK), header = 12, little = 1;
+
+	wire->guest[i] = fd;
+	if (fd < 0 || ioctl(fd, TUNSETIFF, &request) < 0 ||
+	    ioctl(fd, TUNSETVNETHDRSZ, &header) < 0 || ioctl(fd, TUNSETVNETLE, &little) < 0 ||
+	    ioctl(fd, TUNSETOFFLOAD, OFFLOADS) < 0 ||
+	    ioctl(wire->network.taps[i], TUNSETOFFLOAD, OFFLOADS) < 0)
+		return err_set(err, errno, "make a card");
+	wire->indexes[i] = (int)if_nametoindex(request.ifr_name);
+	request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+	memcpy(request.ifr_hwaddr.sa_data, interface->mac.data, interface->mac.len);
+	if (ioctl(fd, SIOCSIFHWADDR, &request) < 0)
+		return err_set(err, errno, "set a card's MAC");
+	return 0;
+}
+
+static void move_packets(int from, int to)
+{
+	static char packet[PACKET_MAX];
+	ssize_t n;
+
+	while ((n = read(from, packet, sizeof(packet))) > 0)
+		(void)!write(to, packet, (size_t)n);
+}
+
+static int run(const struct wire *wire)
+{
+	size_t count = wire->network.message->n_interfaces;
+	struct pollfd fds[2 * NETWORK_INTERFACES_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		fds[2 * i] = (struct pollfd){ .fd = wire->network.taps[i], .events = POLLIN };
+		fds[2 * i + 1] = (struct pollfd){ .fd = wire->guest[i], .events = POLLIN };
+	}
+	puts("ready");
+	fflush(stdout);
+	while (poll(fds, 2 * count, -1) >= 0)
+		for (size_t i = 0; i < 2 * count; i++)
+			if (fds[i].revents)
+				move_packets(fds[i].fd, fds[i ^ 1].fd);
+	return 0;
+}
+
+static int join(struct wire *wire, const char *from, const char *to, struct err *err)
+{
+	_cleanup_fd_ int namespace = open(from, O_RDONLY | O_CLOEXEC), there = -1;
+
+	if (network_attach(&wire->network, namespace, err) < 0)
+		return -1;
+	there = enter(to, err);
+	if (there < 0)
+		return -1;
+	for (size_t i = 0; i < wire->network.message->n_interfaces; i++)
+		if (make_card(wire, i, err) < 0)
+			return -1;
+	if (network_apply(wire->network.message, wire->indexes, there, err) < 0)
+		return -1;
+	return run(wire);
+}
+
+static int copy(struct wire *wire, const char *from, const char *to, char **names, int count,
+		struct err *err)
+{
+	_cleanup_fd_ int here = enter(from, err), there = -1;
+
+	if (here < 0 || network_look(&wire->network, here, err) < 0)
+		return -1;
+	there = enter(to, err);
+	if (there < 0)
+		return -1;
+	for (int i = 0; i < count; i++)
+		wire->indexes[i] = (int)if_nametoindex(names[i]);
+	if (wire->network.message->n_interfaces != (size_t)count)
+		return err_set(err, 0, "%s has %zu interfaces", from,
+			       wire->network.message->n_interfaces);
+	return network_apply(wire->network.message, wire->indexes, there, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct wire wire;
+	struct err err;
+	int r;
+
+	if (argc < 3 || argc > 3 + (int)NETWORK_INTERFACES_MAX) {
+		fprintf(stderr, "usage: network_wire FROM TO [INTERFACE]...\n");
+		return 2;
+	}
+	network_init(&wire.network);
+	if (argc == 3)
+		r = join(&wire, argv[1], argv[2], &err);
+	else
+		r = copy(&wire, argv[1], argv[2], argv + 3, argc - 3, &err);
+	network_release(&wire.network);
+	if (r < 0)
+		fprintf(stderr, "%s\n", err.text);
+	return r < 0 ? 1 : 0;
+}
