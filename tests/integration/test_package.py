@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Debian package: what contrib/package builds installs, works and goes without a trace."""
+import os
+import shutil
+import subprocess
+import unittest
+
+import bundles
+import harness
+
+ALL = os.environ.get("MOAT_TEST_ALL") == "1"
+
+
+@unittest.skipUnless(ALL, "builds moat anew: tests/run --all")
+class Package(harness.Case):
+    def run_in(self, tree, *command):
+        done = subprocess.run(["chroot", tree, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def files(self, tree):
+        """All but dpkg's own records, and what others than packages change."""
+        found = set()
+        for directory, names, files in os.walk(tree):
+            names[:] = [n for n in names if os.path.join(directory, n)[len(tree):] not in ("/var/lib/dpkg", "/var/log", "/proc")]
+            found.update(os.path.join(directory, name)[len(tree):] for name in names + files)
+        return found
+
+    def test_package(self):
+        done = subprocess.run([os.path.join(harness.TOP, "contrib/package"), "--without-kernel", self.work], capture_output=True,
+                              text=True, env=dict(os.environ, CC=os.environ.get("CC", "gcc")))
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        package = done.stdout.strip()
+        listed = subprocess.run(["dpkg-deb", "--contents", package], capture_output=True, text=True, check=True).stdout
+        for path in ("./usr/share/man/man1/moat.1.gz", "./usr/share/man/man5/moat.json.5.gz", "./usr/share/doc/moat/copyright"):
+            self.assertIn(path, listed)
+        self.assertNotIn("/usr/local", listed)
+        tree = os.path.join(self.work, "tree")
+        os.mkdir(tree)
+        self._overlay(bundles.debian_rootfs(), tree)
+        before = self.files(tree)
+        shutil.move(package, tree + "/moat.deb")
+        self.run_in(tree, "dpkg", "--install", "/moat.deb")
+        self.assertIn("moat version", self.run_in(tree, "moat", "--version"))
+        self.assertIn("--isolation", self.run_in(tree, "moat-sandbox", "--help"))
+        # The tree's dpkg leaves out all documentation.
+        wrong = self.run_in(tree, "dpkg", "--verify", "moat").splitlines()
+        self.assertEqual([line for line in wrong if "/usr/share/man" not in line and "/usr/share/doc" not in line], [])
+        made = self.files(tree) - before
+        for path in ("/usr/bin/moat", "/usr/bin/moat-sandbox", "/usr/bin/moat-plain", "/usr/lib/moat/agent.cpio",
+                     "/etc/moat/moat.json",
+                     "/usr/share/bash-completion/completions/moat"):
+            self.assertIn(path, made)
+        os.unlink(tree + "/moat.deb")
+        self.run_in(tree, "dpkg", "--remove", "moat")
+        self.assertEqual(self.files(tree) - before, {"/etc/moat", "/etc/moat/moat.json"})  # the operator's
+        self.run_in(tree, "dpkg", "--purge", "moat")
+        self.assertEqual(self.files(tree) - before, set())
+        self.assertEqual(before - self.files(tree), set())
