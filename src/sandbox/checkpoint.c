@@ -114,6 +114,7 @@ int plain_checkpoint(struct container *container, const struct image_options *im
 		     struct err *err)
 {
 	_cleanup_(image_request_free) struct image_request request = { 0 };
+	_cleanup_(image_network_close) struct image_network network = { .socket = -1 };
 	_cleanup_free_ char *rootfs = image_rootfs(container), *cgroup = NULL;
 	struct criu_call call = { .request = &request.request,
 				  .work_path = image->work_path,
@@ -131,7 +132,10 @@ int plain_checkpoint(struct container *container, const struct image_options *im
 		request.options.freeze_cgroup = cgroup = cgroup_directory(container->cgroup_path);
 	if (name_namespaces(container, &request, err) < 0 ||
 	    name_mounts(container, image, &request, err) < 0 ||
-	    name_streams(container, image, &request, err) < 0 || criu_run(&call, NULL, err) < 0)
+	    name_streams(container, image, &request, err) < 0 ||
+	    image_network_open(&network, container->pid, err) < 0 || criu_run(&call, NULL, err) < 0)
 		return err_wrap(err, "checkpoint container %s", container->id);
+	if (!image->tcp_established)
+		image_network_unlock(&network);
 	return 0;
 }

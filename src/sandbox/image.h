@@ -86,6 +86,20 @@ char *image_mount_source(const struct container *container, const struct image_m
 void image_mounts_free(struct image_mounts *mounts);
 
 /*
+ * The network that CRIU holds back. image_network_unlock() lets it go, after a checkpoint for which
+ * nothing is to be held back.
+ */
+struct image_network {
+	int socket; /* -1: not open */
+	char **tables;
+	size_t count;
+};
+
+int image_network_open(struct image_network *network, pid_t pid, struct err *err);
+void image_network_unlock(struct image_network *network);
+void image_network_close(struct image_network *network);
+
+/*
  * descriptors.json. image_streams_find() also adds to the request what CRIU would not find inside.
  * The strings are to be freed.
  */

@@ -4,6 +4,7 @@ import array
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,11 @@ def why_no_criu():
     except FileNotFoundError:
         return "no criu: run contrib/install-packages"
     return None if done.returncode == 0 else "CRIU does not work here: %s" % (done.stdout.splitlines() or ["?"])[0]
+
+
+def criu_runs():
+    """Whether a CRIU that moat has started is still there."""
+    return any("criu swrk" in command or "criu: " in command for command in host.processes().values())
 
 
 class Images(Case):
@@ -75,9 +81,11 @@ class Images(Case):
         now = self.count()
         self.wait_until(lambda: self.count() > now, "the counter goes on")
 
-    def read(self, *path):
-        with open(os.path.join(self.rootfs, *path)) as f:
-            return f.read()
+    def read_until(self, fd, text):
+        got = b""
+        while text not in got:
+            got += os.read(fd, 1000)
+        return got
 
 
 @at_levels("plain")
@@ -235,12 +243,6 @@ class Checkpoint(Images):
         fds.frombytes(ancillary[0][2])
         return fds[0]
 
-    def read_until(self, fd, text):
-        got = b""
-        while text not in got:
-            got += os.read(fd, 1000)
-        return got
-
     def test_pid_file_and_hooks(self):
         trace = os.path.join(self.work, "trace")
 
@@ -274,6 +276,8 @@ class Checkpoint(Images):
         name = self.running("sh", "-c", COUNT, change=change)
         self.goes_on()
         self.checkpoint(name)
+        ruleset = subprocess.run(["ip", "netns", "exec", "given", "nft", "list", "ruleset"], capture_output=True, check=True)
+        self.assertEqual(ruleset.stdout, b"", "others there are not cut off")
         restored = self.restore()
         self.assertEqual(os.stat("/proc/%d/ns/net" % self.pid(restored)).st_ino, os.stat("/run/netns/given").st_ino)
         self.assertIn(b"10.9.8.7", self.ok("exec", restored, "ip", "address").stdout)
@@ -350,6 +354,198 @@ while True:
         restored = self.restore("--tcp-established")
         self.goes_on(before)
         self.ok("delete", "--force", restored)
+
+
+@at_levels("plain")
+class Memory(Images):
+    """Memory that goes another way than through the images."""
+    PORT = 27027
+
+    def start(self, *command):
+        """A program beside, with its output in self.work; ended with the test."""
+        with open(os.path.join(self.work, command[1] + ".log"), "wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._children.append(process)
+        return process
+
+    def listens(self):
+        with open("/proc/net/tcp") as f:
+            return any(":%04X 00000000:0000 0A" % self.PORT in line for line in f)
+
+    def test_page_server(self):
+        name = self.running("sh", "-c", COUNT)
+        self.goes_on()
+        os.mkdir(self.images)
+        server = self.start("criu", "page-server", "--images-dir", self.images, "--port", str(self.PORT), "--address", "127.0.0.1")
+        self.wait_until(self.listens, "the page server listens")
+        self.checkpoint(name, "--page-server", "127.0.0.1:%d" % self.PORT)
+        self.assertEqual(server.wait(60 * host.TIME_SCALE), 0)
+        before = self.count()
+        restored = self.restore()
+        self.goes_on(before)
+        self.ok("delete", "--force", restored)
+
+    def need_userfaultfd(self):
+        if subprocess.run(["criu", "check", "--feature", "uffd"], capture_output=True).returncode != 0:
+            self.skipTest("this kernel has no userfaultfd for CRIU")
+
+    def lazy_daemon(self, *flags):
+        daemon = self.start("criu", "lazy-pages", "--images-dir", self.images, "--work-dir", self.work, *flags)
+        self.wait_until(lambda: os.path.exists(os.path.join(self.work, "lazy-pages.socket")), "the daemon listens")
+        return daemon
+
+    def test_lazy_pages_of_an_image(self):
+        self.need_userfaultfd()
+        name = self.running("sh", "-c", COUNT)
+        self.goes_on()
+        self.checkpoint(name)
+        before = self.count()
+        daemon = self.lazy_daemon()
+        restored = self.restore("--lazy-pages", "--work-path", self.work)
+        self.goes_on(before)
+        self.assertEqual(daemon.wait(60 * host.TIME_SCALE), 0)
+        self.ok("delete", "--force", restored)
+
+    def test_lazy_pages_of_a_container(self):
+        """Memory is fetched from the container that was stopped, which is gone once that is done."""
+        self.need_userfaultfd()
+        name = self.running("sh", "-c", COUNT)
+        self.goes_on()
+        ready, status = os.pipe()
+        os.mkdir(self.images)
+        with open(os.path.join(self.work, "saving.log"), "wb") as log:
+            saving = self.start_moat("checkpoint", "--lazy-pages", "--page-server", "127.0.0.1:%d" % self.PORT, "--status-fd",
+                                     status, "--image-path", self.images, name, pass_fds=[status], stderr=log)
+        os.close(status)
+        self.assertEqual(os.read(ready, 1), b"\0", "it says that memory can be fetched")
+        os.close(ready)
+        before = self.count()
+        self.lazy_daemon("--page-server", "--address", "127.0.0.1", "--port", str(self.PORT))
+        restored = self.new_id()
+        restoring = self.start_moat("restore", "--detach", "--bundle", self.bundle_path, "--image-path", self.images,
+                                    "--lazy-pages", "--work-path", self.work, restored, stderr=subprocess.DEVNULL)
+        status = saving.wait(60 * host.TIME_SCALE)
+        with open(os.path.join(self.work, "saving.log")) as f:
+            words = f.read()
+        if "splice: -1" in words:  # CRIU 3.17 to 4.2 at least: its page server throws pages away into no descriptor
+            restoring.kill()
+            restoring.wait()
+            self.wait_until(lambda: not criu_runs(), "CRIU has given up")
+            self.assertEqual(self.state(name)["status"], "running")
+            self.goes_on(before)
+            self.ok("delete", "--force", name)
+            self.moat("delete", "--force", restored)
+            self.skipTest("this CRIU serves no memory: " + words.strip())
+        self.assertEqual((status, words), (0, ""))
+        self.assertEqual(restoring.wait(60 * host.TIME_SCALE), 0)
+        self.goes_on(before)
+        self.ok("delete", "--force", restored)
+
+
+@at_levels("plain")
+class Files(Images):
+    """What CRIU refuses unless it is told to go on."""
+    PROGRAM = """
+import fcntl, os, socket, sys, time
+what = sys.argv[1]
+if what == "lock":
+    f = open("/locked", "w")
+    fcntl.flock(f, fcntl.LOCK_EX)
+elif what == "nameless":
+    f = open("/nameless", "w+")
+    os.link("/nameless", "/other")
+    os.unlink("/nameless")
+elif what == "socket":
+    f = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    f.connect("/run/out/server")
+n = 0
+while True:
+    n += 1
+    with open("/new", "w") as count:
+        count.write(str(n))
+    os.rename("/new", "/count")
+    if what == "socket" and n % 10 == 0:
+        try:
+            f.send(b"x")
+        except OSError as e:
+            open("/error", "w").write(str(e))
+    time.sleep(0.05)
+"""
+
+    def python(self, what, change=None):
+        self.bundle("python3", "-c", self.PROGRAM, what, base="debian", change=change)
+        name = self.create(stderr=subprocess.DEVNULL)
+        self.ok("start", name)
+        self.goes_on()
+        return name
+
+    def refused_without(self, name, flag):
+        self.refused("checkpoint", "--image-path", self.images, name, says="CRIU: ", timeout=60)
+        self.goes_on(self.count())
+        self.checkpoint(name, flag)
+
+    def test_file_locks(self):
+        name = self.python("lock")
+        self.refused_without(name, "--file-locks")
+        before = self.count()
+        restored = self.restore("--file-locks")
+        self.goes_on(before)
+        done = self.moat("exec", restored, "python3", "-c", "import fcntl; fcntl.flock(open('/locked'), fcntl.LOCK_EX|fcntl.LOCK_NB)")
+        self.assertIn(b"BlockingIOError", done.stderr)
+        self.ok("delete", "--force", restored)
+
+    def test_file_without_its_name(self):
+        name = self.python("nameless")
+        self.refused_without(name, "--link-remap")
+        before = self.count()
+        restored = self.restore()
+        self.goes_on(before)
+        self.ok("delete", "--force", restored)
+
+    def test_socket_to_outside(self):
+        # CRIU connects to the name that the other end has, as it was given by who made it.
+        out = "/run/out"
+        os.mkdir(out)
+        self.addCleanup(shutil.rmtree, out)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+            server.bind(os.path.join(out, "server"))
+
+            def change(config):
+                # CRIU looks for the other end in the socket's network namespace only.
+                config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "network"]
+                config["mounts"].append({"destination": "/run/out", "type": "bind", "source": out, "options": ["bind"]})
+            name = self.python("socket", change=change)
+            self.refused_without(name, "--ext-unix-sk")
+            before = self.count()
+            restored = self.restore("--ext-unix-sk")
+            self.goes_on(before)
+            server.setblocking(False)
+            try:
+                while server.recv(10):
+                    pass
+            except BlockingIOError:
+                pass
+            server.settimeout(20 * host.TIME_SCALE)
+            self.assertEqual(server.recv(10), b"x")
+            self.ok("delete", "--force", restored)
+
+    def test_shell_job(self):
+        """A terminal of the host's as standard streams."""
+        master, terminal = os.openpty()
+        self.bundle("sh", "-c", "while read x; do echo got $x; done")
+        name = self.create(stdin=terminal, stdout=terminal, stderr=terminal)
+        self.ok("start", name)
+        os.write(master, b"one\n")
+        self.read_until(master, b"got one")
+        self.checkpoint(name, "--shell-job")
+        restored = self.new_id()
+        self.ok("restore", "--shell-job", "--detach", "--bundle", self.bundle_path, "--image-path", self.images, restored,
+                stdin=terminal, stdout=terminal, stderr=terminal, timeout=60)
+        os.write(master, b"two\n")
+        self.read_until(master, b"got two")
+        self.ok("delete", "--force", restored)
+        os.close(master)
+        os.close(terminal)
 
 
 @at_levels("plain")
@@ -432,7 +628,7 @@ class Failures(Images):
             process.kill()
             process.wait()
             self.assertEqual(self.state(name)["status"], "running")
-            self.wait_until(lambda: not self.criu_runs(), "CRIU has ended")
+            self.wait_until(lambda: not criu_runs(), "CRIU has ended")
             self.goes_on(self.count())
         self.checkpoint(name)
         for n in range(6):
@@ -443,11 +639,7 @@ class Failures(Images):
             process.kill()
             process.wait()
             self.moat("delete", "--force", restored)
-            self.wait_until(lambda: not self.criu_runs(), "CRIU has ended")
-
-    def criu_runs(self):
-        return any(command.startswith("criu ") for command in host.processes().values())
-
+            self.wait_until(lambda: not criu_runs(), "CRIU has ended")
 
 @at_levels("sandbox")
 class NotInTheSandbox(Images):
