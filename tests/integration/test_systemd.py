@@ -117,7 +117,7 @@ class Systemd(Case):
             if annotations:
                 config["annotations"] = annotations
         self.bundle(*args, change=change)
-        name = self.create(stderr=subprocess.DEVNULL)
+        name = self.create()
         self.ok("start", name)
         return name
 
@@ -237,7 +237,7 @@ class Driver(Systemd):
         self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["MemoryMin", "operator's file"])
         self.settings["annotations"] = [prefix + "MemoryMin", prefix + "Nonsense", prefix + "After"]
         self.write_settings()
-        name = self.create(stderr=subprocess.DEVNULL)
+        name = self.create()
         self.assertEqual(self.show("moat-notes.scope", "MemoryMin"), "4096")
         self.ok("delete", "--force", name)
         for key, value, says in (("Nonsense", "5", ["systemd: ", "Nonsense"]), ("MemoryMin", "uint64 x", ["cannot read"])):
