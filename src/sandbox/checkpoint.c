@@ -135,7 +135,5 @@ int plain_checkpoint(struct container *container, const struct image_options *im
 	    name_streams(container, image, &request, err) < 0 ||
 	    image_network_open(&network, container->pid, err) < 0 || criu_run(&call, NULL, err) < 0)
 		return err_wrap(err, "checkpoint container %s", container->id);
-	if (!image->tcp_established)
-		image_network_unlock(&network);
-	return 0;
+	return image_network_saved(&network, image, err);
 }

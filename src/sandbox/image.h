@@ -63,8 +63,8 @@ bool image_add_fd(struct image_request *request, const char *key, int fd);
 /* mounts.json. A mount from outside: where it is inside, and what it is by config.json. */
 struct image_mount {
 	char *place;
-	char *origin; /* the destination of a bind mount of config.json, else a device of the host
-		       */
+	/* A destination of a bind mount in config.json, a device of the host, or "cgroup:NAME". */
+	char *origin;
 };
 
 struct image_mounts {
@@ -86,8 +86,9 @@ char *image_mount_source(const struct container *container, const struct image_m
 void image_mounts_free(struct image_mounts *mounts);
 
 /*
- * The network that CRIU holds back. image_network_unlock() lets it go, after a checkpoint for which
- * nothing is to be held back.
+ * The network that CRIU holds back, of a process. image_network_saved() lets it go after a
+ * checkpoint, or keeps in mind what is held back until the connections are restored;
+ * image_network_restored() lets that go. 0, or -1 with err set.
  */
 struct image_network {
 	int socket; /* -1: not open */
@@ -96,7 +97,10 @@ struct image_network {
 };
 
 int image_network_open(struct image_network *network, pid_t pid, struct err *err);
-void image_network_unlock(struct image_network *network);
+int image_network_saved(struct image_network *network, const struct image_options *image,
+			struct err *err);
+int image_network_restored(const struct container *container, const struct image_options *image,
+			   struct err *err);
 void image_network_close(struct image_network *network);
 
 /*

@@ -23,11 +23,14 @@
 
 #define MOUNTS_FILE   "mounts.json"
 #define MOUNTINFO_MAX (16u << 20)
+#define CGROUP_MOUNT  "/sys/fs/cgroup"
+#define CGROUP_ORIGIN "cgroup:"
 
 struct mountinfo {
 	uint64_t id;
 	dev_t device;
 	char *root, *place;
+	const char *type;
 };
 
 static void add(struct image_mounts *mounts, const char *place, const char *origin)
@@ -62,7 +65,7 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* "36 35 98:0 /root /place options …", taken apart in place. */
+/* "36 35 98:0 /root /place options … - type …", taken apart in place. */
 static bool parse_line(char *line, struct mountinfo *mount)
 {
 	char *fields[5], *device;
@@ -84,6 +87,12 @@ static bool parse_line(char *line, struct mountinfo *mount)
 	mount->device = makedev((unsigned int)major_number, (unsigned int)minor_number);
 	mount->root = fields[3];
 	mount->place = fields[4];
+	line = strstr(line, " - ");
+	if (!line)
+		return false;
+	mount->type = line + strlen(" - ");
+	line += strlen(" - ") + strcspn(mount->type, " ");
+	*line = '\0';
 	unescape(mount->root);
 	unescape(mount->place);
 	return true;
@@ -129,17 +138,36 @@ static const char *find_bind(const struct oci_config *config, int root, uint64_t
 	return found;
 }
 
+/* Without a cgroup namespace, hierarchies of v1 are the host's own, bound (cgroupfs.c). To be
+ * freed. */
+static char *find_hierarchy(const struct oci_linux *linux_, const struct mountinfo *mount)
+{
+	const char *name = strrchr(mount->place, '/') + 1;
+	_cleanup_free_ char *host = xasprintf(CGROUP_MOUNT "/%s", name);
+	struct stat st;
+
+	for (size_t i = 0; linux_ && i < linux_->n_namespaces; i++)
+		if (str_eq(linux_->namespaces[i].type, "cgroup"))
+			return NULL;
+	if (!str_starts_with(mount->type, "cgroup") || !*name || stat(host, &st) < 0 ||
+	    st.st_dev != mount->device)
+		return NULL;
+	return xasprintf(CGROUP_ORIGIN "%s", name);
+}
+
 static void classify(const struct container *container, int root, dev_t devices,
 		     const struct mountinfo *mount, struct image_mounts *mounts)
 {
 	const char *origin;
-	_cleanup_free_ char *device = NULL;
+	_cleanup_free_ char *device = NULL, *hierarchy = NULL;
 
 	if (str_eq(mount->place, "/"))
 		return;
 	origin = find_bind(container->config, root, mount->id);
 	if (!origin && mount->device == devices && !str_eq(mount->root, "/"))
 		origin = device = xasprintf("/dev%s", mount->root);
+	if (!origin)
+		origin = hierarchy = find_hierarchy(container->config->linux_, mount);
 	if (origin)
 		add(mounts, mount->place, origin);
 }
@@ -226,6 +254,12 @@ char *image_mount_source(const struct container *container, const struct image_m
 			return given->source[0] == '/'
 				       ? xstrdup(given->source)
 				       : xasprintf("%s/%s", container->bundle, given->source);
+	}
+	if (str_starts_with(mount->origin, CGROUP_ORIGIN) && container->cgroup_path) {
+		const char *name = mount->origin + strlen(CGROUP_ORIGIN);
+
+		if (path_is_clean(name) && !strchr(name, '/'))
+			return xasprintf(CGROUP_MOUNT "/%s%s", name, container->cgroup_path);
 	}
 	if (str_starts_with(mount->origin, "/dev/") && path_is_clean(mount->origin + 1))
 		return xstrdup(mount->origin);

@@ -3,14 +3,18 @@
  * CRIU holds a network namespace's packets back while it saves connections, by a table of nftables
  * that stays until they are restored, lest the kernel tells the other end of a connection that it
  * is gone. Where no connections were saved that is of no use, and a namespace that others are in,
- * too, must not stay cut off.
+ * too, must not stay cut off. After a restore CRIU 3.17 looks for a table by another name than the
+ * one it gave it, so that it is deleted here.
  */
 #include "sandbox/image.h"
 
 #include "base/fd.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "net/netlink.h"
+#include "oci/config.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -21,17 +25,17 @@
 
 #define TABLE_PREFIX "CRIU-"
 #define TABLES_MAX   64
+#define NETWORK_FILE "network.json"
 
-/* A netlink socket in the network namespace of a process. */
-static int open_socket(pid_t pid, struct err *err)
+/* A netlink socket in a network namespace. */
+static int open_socket(const char *path, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("/proc/%d/ns/net", (int)pid);
 	_cleanup_fd_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	_cleanup_fd_ int its = open(path, O_RDONLY | O_CLOEXEC);
 	int fd;
 
 	if (own < 0 || its < 0 || setns(its, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "look into the container's network namespace");
+		return err_set(err, errno, "look into the container's network namespace %s", path);
 	fd = netlink_open(NETLINK_NETFILTER, err);
 	if (setns(own, CLONE_NEWNET) < 0) {
 		fd_close_pointer(&fd);
@@ -93,23 +97,90 @@ static bool has(const struct image_network *network, size_t count, const char *n
 	return false;
 }
 
-int image_network_open(struct image_network *network, pid_t pid, struct err *err)
+static int open_network(struct image_network *network, const char *path, struct err *err)
 {
-	network->socket = open_socket(pid, err);
+	network->socket = open_socket(path, err);
 	if (network->socket < 0)
 		return -1;
 	list_tables(network);
 	return 0;
 }
 
-void image_network_unlock(struct image_network *network)
+int image_network_open(struct image_network *network, pid_t pid, struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("/proc/%d/ns/net", (int)pid);
+
+	return open_network(network, path, err);
+}
+
+static int keep_names(const struct image_network *network, size_t first, int dirfd, struct err *err)
+{
+	struct json_writer *writer = json_writer_new(NULL);
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	json_begin_array(writer);
+	for (size_t i = first; i < network->count; i++)
+		if (!has(network, first, network->tables[i]))
+			json_put_string(writer, network->tables[i]);
+	json_end_array(writer);
+	text = json_writer_finish(writer, &size);
+	return file_replace(dirfd, NETWORK_FILE, text, size, 0600, err);
+}
+
+int image_network_saved(struct image_network *network, const struct image_options *image,
+			struct err *err)
 {
 	size_t before = network->count;
 
+	if (image->pre_dump)
+		return 0;
 	list_tables(network);
+	if (image->tcp_established)
+		return keep_names(network, before, image->fd, err);
 	for (size_t i = before; i < network->count; i++)
 		if (!has(network, before, network->tables[i]))
 			delete_table(network->socket, network->tables[i]);
+	return 0;
+}
+
+static int delete_kept(const struct image_network *network, int dirfd, struct err *err)
+{
+	struct json_document *document;
+	size_t size;
+	_cleanup_free_ char *text = file_read(dirfd, NETWORK_FILE, JSON_SIZE_MAX, &size, err);
+
+	if (!text)
+		return err->code == ENOENT ? 0 : -1;
+	document = json_parse(text, size, NETWORK_FILE, 0, err);
+	if (!document)
+		return -1;
+	for (const struct json *one = json_root(document)->first; one; one = one->next)
+		if (one->kind == JSON_STRING && has(network, network->count, one->text))
+			delete_table(network->socket, one->text);
+	json_free(document);
+	return 0;
+}
+
+int image_network_restored(const struct container *container, const struct image_options *image,
+			   struct err *err)
+{
+	_cleanup_(image_network_close) struct image_network network = { .socket = -1 };
+	const struct oci_linux *linux_ = container->config->linux_;
+	const char *path = "/proc/self/ns/net";
+
+	for (size_t i = 0; linux_ && i < linux_->n_namespaces; i++)
+		if (str_eq(linux_->namespaces[i].type, "network"))
+			path = linux_->namespaces[i].path;
+	if (path && *path)
+		return open_network(&network, path, err) < 0
+			       ? -1
+			       : delete_kept(&network, image->fd, err);
+	/* One that was made for the container: all in it is its own. It may be gone by now. */
+	if (image_network_open(&network, container->pid, NULL) == 0)
+		for (size_t i = 0; i < network.count; i++)
+			delete_table(network.socket, network.tables[i]);
+	return 0;
 }
 
 void image_network_close(struct image_network *network)

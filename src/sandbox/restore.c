@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
@@ -314,5 +315,9 @@ int image_restore(struct container *container, const struct create_options *opti
 		return err_set(err, 0, "restore container %s: CRIU told no process", container->id);
 	container->pid = pid;
 	image_helper_wait(container);
-	return 0;
+	if (image_network_restored(container, image, err) == 0)
+		return 0;
+	kill(pid, SIGKILL);
+	proc_wait(pid);
+	return err_wrap(err, "restore container %s", container->id);
 }

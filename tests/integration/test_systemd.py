@@ -65,7 +65,8 @@ class Systemd(Case):
         cls.addClassCleanup(cls.end)
         cls.pid1 = cls.wait_for(lambda: next(iter(host.children_of(cls.outer.pid)), 0))
         cls.wait_for(lambda: cls.inside("systemctl", "is-active", "test.target").stdout == b"active\n")
-        os.makedirs(cls.group + "/system.slice", exist_ok=True)
+        for name in ("system.slice", "terminal"):
+            os.makedirs(os.path.join(cls.group, name), exist_ok=True)
         with open(cls.group + "/cgroup.controllers") as f:
             cls.controllers = f.read().split()
 
@@ -106,7 +107,12 @@ class Systemd(Case):
     def command(self, *args, level=None):
         command = super().command(*args, level=level)
         command.insert(1, "--systemd-cgroup")
-        return [*self.nsenter(), *command]
+        return [*self.from_terminal(), *self.nsenter(), *command]
+
+    @classmethod
+    def from_terminal(cls):
+        """From a cgroup of systemd's tree: with nsdelegate no process is moved into it from outside."""
+        return ["sh", "-c", "echo 0 >%s/terminal/cgroup.procs; exec \"$@\"" % cls.group, "sh"]
 
     def container(self, *args, path=None, resources=None, annotations=None):
         """Creates and starts a container; returns its id."""
@@ -307,7 +313,7 @@ class OrdinaryUser(Systemd):
             os.mkdir(path)
             for name in ("", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"):
                 self.own(path + name)
-        manager = [*self.nsenter(), *self.as_user("/user"), "SYSTEMD_UNIT_PATH=" + units, "SYSTEMD_LOG_TARGET=console", SYSTEMD,
+        manager = [*self.from_terminal(), *self.nsenter(), *self.as_user("/user"), "SYSTEMD_UNIT_PATH=" + units, "SYSTEMD_LOG_TARGET=console", SYSTEMD,
                    "--user", "--unit=test.target"]
         self.manager = subprocess.Popen(manager, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.addCleanup(self.end_manager, group)
@@ -338,7 +344,7 @@ class OrdinaryUser(Systemd):
         command = super().command(*args, level=level)
         at = command.index("--root")
         del command[at:at + 2]
-        at = len(self.nsenter())
+        at = len(self.from_terminal()) + len(self.nsenter())
         return command[:at] + self.as_user("/user/terminal") + command[at:]
 
     def test_scope(self):
