@@ -69,11 +69,12 @@ static int check_parent(const struct image_options *image, struct err *err)
 
 int instance_checkpoint(struct instance *instance, struct image_options *image, struct err *err)
 {
+	enum status status = instance_status(instance);
 	int r;
 
 	if (image_offered(instance, "checkpoint", err) < 0)
 		return -1;
-	if (instance_status(instance) != STATUS_RUNNING)
+	if (status != STATUS_RUNNING && status != STATUS_PAUSED) /* containerd pauses it first */
 		return instance_wrong_state(instance, "checkpoint", "", err);
 	if (instance_config(instance, err) < 0)
 		return -1;

@@ -191,7 +191,7 @@ class Docker(Engine):
         config = self.write("daemon.json", json.dumps({
             "runtimes": {"moat-test": {"path": binary(self.level)}}, "default-runtime": "moat-test",
             "data-root": self.home + "/data", "exec-root": run + "/exec", "pidfile": run + "/pid", "hosts": [self.socket],
-            "live-restore": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
+            "live-restore": True, "experimental": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
         self.start_daemon(["dockerd", "--config-file", config], "version")
         self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
 
