@@ -14,6 +14,7 @@
 struct oci_config;
 struct oci_linux_resources;
 struct oci_process;
+struct moat_processes;
 struct moat_stats;
 struct moat_settings; /* the operator's file; libocispec */
 
@@ -127,6 +128,11 @@ struct engine_ops {
 	int (*oom_watch)(struct container *container, struct err *err);
 	/* The pids of all its processes as the host sees them; *pids is to be freed. */
 	int (*processes)(struct container *container, pid_t **pids, size_t *count, struct err *err);
+	/*
+	 * Its processes as they see themselves, for moat_processes_free(), or NULL with err set.
+	 * NULL: the host's ps(1) can tell more of those of processes().
+	 */
+	struct moat_processes *(*describe)(struct container *container, struct err *err);
 	/*
 	 * Save the processes to images. They are gone afterwards, unless the options say otherwise;
 	 * on failure they go on as before. NULL where a level cannot.

@@ -16,6 +16,7 @@
 #define RUNTIME_ID_MAX	    128
 #define RUNTIME_CONFIG_MAX  (16u << 20) /* bytes of a config.json */
 
+struct moat_processes;
 struct moat_record;
 struct moat_stats;
 struct oci_config;
@@ -142,6 +143,13 @@ int instance_oom_watch(struct instance *instance, struct err *err);
  * none, or those that it left in its cgroup. 0, or -1.
  */
 int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err);
+
+/*
+ * instance_describe() - its processes as they see themselves, for moat_processes_free(), or NULL
+ * with err set. Only where instance_describes(): else the host's ps(1) can tell of those pids.
+ */
+bool instance_describes(const struct instance *instance);
+struct moat_processes *instance_describe(struct instance *instance, struct err *err);
 
 /*
  * instance_delete() - release everything and forget the container. Needs the lock.

@@ -91,6 +91,7 @@ static int follow(struct instance *instance, int milliseconds, struct err *err)
 	_cleanup_(moat_stats_free_pointer) struct moat_stats *first = instance_stats(instance, err);
 	uint64_t oom_kills;
 	struct pollfd poll_oom = { .fd = oom, .events = POLLIN };
+	const struct timespec ending = { .tv_nsec = 50000000 }; /* what does not run stops soon */
 
 	if (!first)
 		return -1;
@@ -100,12 +101,15 @@ static int follow(struct instance *instance, int milliseconds, struct err *err)
 		char drained[4096];
 		int r;
 
-		if (n > 0)
-			(void)!read(oom, drained, sizeof(drained));
+		if (n > 0 && read(oom, drained, sizeof(drained)) == 0)
+			poll_oom.fd = -1; /* who would tell has gone */
 		r = n > 0 ? print_oom(instance, &oom_kills, err)
 			  : print_stats(instance, false, &oom_kills, err);
-		if (r < 0)
-			return instance_status(instance) == STATUS_STOPPED ? 0 : -1;
+		if (r == 0)
+			continue;
+		if (err->code != ERR_NOT_RUNNING && instance_status(instance) != STATUS_STOPPED)
+			return -1;
+		nanosleep(&ending, NULL);
 	}
 	return 0;
 }

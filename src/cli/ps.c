@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* moat ps: the processes of a container, by ps(1), or their pids as JSON. */
+/* moat ps: the processes of a container, by ps(1) or as a guest tells, or their pids as JSON. */
 #include "cli/cli.h"
 
 #include "base/proc.h"
 #include "base/str.h"
+#include "cli/ps_guest.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -122,6 +123,15 @@ static FILE *run_ps(char **args, pid_t *child, struct err *err)
 	return fdopen(ends[0], "re");
 }
 
+/* The processes see themselves with other pids than the host does, if it sees them at all. */
+static int print_described(struct instance *instance, int argc, char **argv, struct err *err)
+{
+	_cleanup_(moat_processes_free_pointer) struct moat_processes *processes =
+		instance_describe(instance, err);
+
+	return processes ? ps_guest(argc, argv, processes, err) : -1;
+}
+
 static int ps(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
@@ -143,6 +153,8 @@ static int ps(struct runtime *runtime, int argc, char **argv, struct err *err)
 		argc--;
 		argv++;
 	}
+	if (instance_describes(instance))
+		return print_described(instance, argc, argv, err);
 	args = make_arguments(argc, argv, pids, count);
 	table = run_ps(args, &child, err);
 	if (!table)

@@ -262,6 +262,19 @@ static void serve_processes(void *data, struct ttrpc_call call, const ProtobufCM
 	processes_free(&response);
 }
 
+static void serve_watch_memory(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	const Moat__Agent__WatchMemoryRequest *request =
+		(const Moat__Agent__WatchMemoryRequest *)message;
+	struct agent *agent = data;
+	struct err err = { 0 };
+	const char *cgroup = cgroup_of(agent, request->id, &err);
+
+	if (!cgroup || memory_events_watch(&container_find(agent, request->id, &err)->memory_events,
+					   &agent->loop, cgroup, call, request->seen, &err) < 0)
+		reply_err(call, &err);
+}
+
 static void serve_delete(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
 	const Moat__Agent__ContainerRequest *request =
@@ -302,6 +315,7 @@ static const struct ttrpc_method methods[] = {
 	METHOD("FreezeContainer", freeze_container_request, serve_freeze),
 	METHOD("Stats", container_request, serve_stats),
 	METHOD("Processes", container_request, serve_processes),
+	METHOD("WatchMemory", watch_memory_request, serve_watch_memory),
 	METHOD("DeleteContainer", container_request, serve_delete),
 	METHOD("Shutdown", empty, serve_shutdown),
 	{ 0 },

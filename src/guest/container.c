@@ -9,7 +9,6 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
-#include "guest/memory_events.h"
 #include "oci/state.h"
 #include "sandbox/sandbox.h"
 
@@ -158,6 +157,7 @@ static void release(struct container *container)
 		process_free(process);
 	}
 	process_free(container->init);
+	memory_events_close(&container->memory_events);
 	fd_replace(&container->start_socket, -1);
 	if (container->cgroup && cgroup_remove(container->cgroup, &err) < 0)
 		log_warning("%s", err.text);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "guest/config.h"
+#include "guest/memory_events.h"
 #include "guest/process.h"
 #include "rpc/agent.pb-c.h"
 
@@ -17,6 +18,7 @@ struct container {
 	bool started;
 	struct process *init;
 	struct process *others; /* those of exec */
+	struct memory_events memory_events;
 };
 
 /*

@@ -17,6 +17,7 @@
 
 #define STAT_MAX    4096
 #define COMMAND_MAX 4096u
+#define ANSWER_MAX  (2u << 20) /* bytes of all commands together: an answer has a limit */
 #define NS_PER_S    1000000000ull
 
 static uint64_t ticks_to_ns(unsigned long long ticks)
@@ -60,11 +61,11 @@ static int parse_stat(char *text, Moat__Agent__Process *out, char **name)
 	return 0;
 }
 
-static char *read_command(int dir, const char *name)
+static char *read_command(int dir, const char *name, size_t most)
 {
 	_cleanup_fd_ int fd = openat(dir, "cmdline", O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *text = xcalloc(COMMAND_MAX + 1, 1);
-	ssize_t n = fd < 0 ? 0 : fd_read_full(fd, text, COMMAND_MAX);
+	_cleanup_free_ char *text = xcalloc(most + 1, 1);
+	ssize_t n = fd < 0 ? 0 : fd_read_full(fd, text, most);
 
 	while (n > 0 && text[n - 1] == '\0')
 		n--;
@@ -76,7 +77,7 @@ static char *read_command(int dir, const char *name)
 	return steal(text);
 }
 
-static Moat__Agent__Process *read_process(pid_t pid)
+static Moat__Agent__Process *read_process(pid_t pid, size_t most)
 {
 	_cleanup_free_ char *path = xasprintf("/proc/%d", pid), *text = NULL;
 	_cleanup_fd_ int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -97,20 +98,21 @@ static Moat__Agent__Process *read_process(pid_t pid)
 	}
 	out->pid = (uint32_t)pid;
 	out->uid = st.st_uid;
-	out->command = read_command(dir, name);
+	out->command = read_command(dir, name, most);
 	return out;
 }
 
 int processes_list(const char *cgroup, Moat__Agent__ProcessesResponse *out, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = NULL;
-	size_t count;
+	size_t count, most;
 
 	if (cgroup_processes(cgroup, &pids, &count, err) < 0)
 		return -1;
 	out->processes = xcalloc(count, sizeof(*out->processes));
+	most = count * COMMAND_MAX > ANSWER_MAX ? ANSWER_MAX / count : COMMAND_MAX;
 	for (size_t i = 0; i < count; i++) {
-		Moat__Agent__Process *process = pids[i] ? read_process(pids[i]) : NULL;
+		Moat__Agent__Process *process = pids[i] ? read_process(pids[i], most) : NULL;
 
 		if (process)
 			out->processes[out->n_processes++] = process;

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
+#include "oci/processes.h"
 #include "oci/record.h"
 #include "oci/state.h"
 #include "runtime/ids.h"
@@ -249,6 +250,8 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 		return instance_wrong_state(instance, "change the limits of", "", err);
 	if (instance_has(instance, instance->engine->update, "change the limits of", err) < 0)
 		return -1;
+	if (instance_config(instance, err) < 0)
+		return -1;
 	return instance->engine->update(&instance->container, resources, err);
 }
 
@@ -287,6 +290,22 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 	if (instance_has(instance, instance->engine->processes, "list the processes of", err) < 0)
 		return -1;
 	return instance->engine->processes(&instance->container, pids, count, err);
+}
+
+bool instance_describes(const struct instance *instance)
+{
+	return instance->engine->describe != NULL;
+}
+
+struct moat_processes *instance_describe(struct instance *instance, struct err *err)
+{
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_CREATING)
+		return instance_wrong_state(instance, "list the processes of", "", err), NULL;
+	if (status == STATUS_STOPPED)
+		return moat_processes_new();
+	return instance->engine->describe(&instance->container, err);
 }
 
 int instance_delete(struct instance *instance, bool force, struct err *err)

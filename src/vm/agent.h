@@ -18,6 +18,12 @@ struct oci_config;
 typedef void (*agent_done_fn)(void *data, const struct err *err);
 /* The workload ended with a status, or err says why it cannot be known. */
 typedef void (*agent_ended_fn)(void *data, uint32_t status, bool oom, const struct err *err);
+/* A text that was asked for, or err says why there is none. */
+typedef void (*agent_text_fn)(void *data, const char *text, const struct err *err);
+/* A number that was asked for, likewise. */
+typedef void (*agent_count_fn)(void *data, uint64_t count, const struct err *err);
+
+#define AGENT_STATS_MAX 65536u /* bytes of the text */
 
 /*
  * agent_new() - a client over fd, which it owns.
@@ -44,6 +50,21 @@ int agent_signal(struct agent *agent, const char *id, const char *exec_id, uint3
 int agent_resize(struct agent *agent, const char *id, const char *exec_id, uint32_t rows,
 		 uint32_t columns, uint64_t timeout_ms, agent_done_fn done, void *data,
 		 struct err *err);
+
+/* resources: JSON of linux.resources. */
+int agent_update(struct agent *agent, const char *id, const char *resources, uint64_t timeout_ms,
+		 agent_done_fn done, void *data, struct err *err);
+
+/* The text, made by a hostile guest, is JSON if it is true; it is freed after the call. */
+int agent_stats(struct agent *agent, const char *id, uint64_t timeout_ms, agent_text_fn told,
+		void *data, struct err *err);
+/* JSON of moat_processes (libocispec/processes.oci), which the guest could fill but not break. */
+int agent_processes(struct agent *agent, const char *id, uint64_t timeout_ms, agent_text_fn told,
+		    void *data, struct err *err);
+
+/* Told when the number of processes that the guest's OOM killer has ended is not `seen`. */
+int agent_watch_memory(struct agent *agent, const char *id, uint64_t seen, agent_count_fn counted,
+		       void *data, struct err *err);
 
 /* A further process. */
 struct agent_process {

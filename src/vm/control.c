@@ -6,6 +6,7 @@
 #include "vm/control.h"
 
 #include "base/fd.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 
 #define SOCKET_NAME "control.sock"
 #define BACKLOG	    64
+#define ANSWER_MAX  JSON_SIZE_MAX
 /* More than the monitor itself waits for the guest. */
 #define REPLY_TIMEOUT_SECONDS 180
 
@@ -115,6 +117,23 @@ int control_text(const void *text, size_t size, struct err *err)
 	if (fd < 0 || fd_write_full(fd, text, size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(err, errno, "write a request to the container's monitor");
 	return fd_steal(&fd);
+}
+
+char *control_ask(int state_fd, enum control_type type, struct err *err)
+{
+	struct control_request request = { .type = type };
+	_cleanup_fd_ int file = control_text("", 0, err);
+	_cleanup_fd_ int fd = file < 0 ? -1 : control_connect(state_fd, err);
+	char *text;
+
+	if (fd < 0 || control_send(fd, &request, &file, 1, err) < 0 || control_reply(fd, err) < 0)
+		return NULL;
+	if (lseek(file, 0, SEEK_SET) < 0)
+		return err_set(err, errno, "read the answer of the container's monitor"), NULL;
+	text = fd_read_text(file, ANSWER_MAX, NULL);
+	if (!text)
+		err_set(err, errno, "read the answer of the container's monitor");
+	return text;
 }
 
 void control_remove(int state_fd)

@@ -28,6 +28,13 @@ enum control_type {
 	 */
 	CONTROL_EXEC,
 	CONTROL_RESIZE, /* its terminal has a new size */
+	CONTROL_PAUSE,	/* replied to when nothing of the guest runs any more */
+	CONTROL_RESUME,
+	CONTROL_UPDATE, /* file: JSON of linux.resources, the limits that change */
+	/* file: gets the answer, JSON of moat_stats or of moat_processes */
+	CONTROL_STATS,
+	CONTROL_PROCESSES,
+	CONTROL_WATCH, /* after the reply: a byte each time memory runs out */
 };
 
 /* A descriptor that comes with the request, after the file. */
@@ -87,6 +94,12 @@ int control_reply(int fd, struct err *err);
 
 /* control_call() - all three of them, for a request without descriptors. */
 int control_call(int state_fd, const struct control_request *request, struct err *err);
+
+/*
+ * control_ask() - the same for CONTROL_STATS and CONTROL_PROCESSES.
+ * Returns the answer, a string that the caller frees, or NULL with err set.
+ */
+char *control_ask(int state_fd, enum control_type type, struct err *err);
 
 /* control_text() - Returns a file with size bytes of text, to be read from 0 on, or -1. */
 int control_text(const void *text, size_t size, struct err *err);

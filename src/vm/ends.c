@@ -5,6 +5,7 @@
  */
 #include "vm/monitor.h"
 
+#include "base/log.h"
 #include "base/str.h"
 #include "vmm/vmm.h"
 
@@ -133,6 +134,12 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 		monitor_over(monitor); /* the children are killed */
 		return 0;
 	default:
+		if (monitor->killed) {
+			log_warning("the workload did not end though it was killed; the machine is "
+				    "switched off");
+			monitor_stop(monitor, 128 + SIGKILL);
+			return 0;
+		}
 		err_set(&reason, 0, NOT_ANSWERING);
 	}
 	monitor_fail(monitor, &reason);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "cgroup/owned.h"
+#include "vm/commands.h"
 #include "vm/control.h"
 #include "vm/exec.h"
 #include "vm/machine.h"
@@ -67,10 +68,11 @@ static int destroy(struct container *container, struct err *err)
 
 static int make(struct container *container, struct machine *machine, struct err *err)
 {
+	const struct oci_linux *linux_ = container->config->linux_;
 	struct host_resources host;
 	int r;
 
-	sizing_host(container->config, container->settings, &machine->size, &host);
+	sizing_host(linux_ ? linux_->resources : NULL, container->settings, &machine->size, &host);
 	if (cgroup_create_owned(container, &host.resources, err) < 0)
 		return -1;
 	r = fork_monitor(container, machine, err);
@@ -114,5 +116,12 @@ const struct engine_ops vm_engine = {
 	.start = vm_start,
 	.kill = vm_kill,
 	.exec = vm_exec,
+	.pause = vm_pause,
+	.resume = vm_resume,
+	.update = vm_update,
+	.stats = vm_stats,
+	.oom_watch = vm_oom_watch,
+	.processes = vm_processes,
+	.describe = vm_describe,
 	.destroy = destroy,
 };

@@ -84,7 +84,7 @@ static void forget_in_guest(struct execution *execution)
 	struct err err;
 
 	if (agent_delete_process(monitor->agent, monitor->container->id, execution->id,
-				 CALL_TIMEOUT_MS, hear, NULL, &err) < 0)
+				 monitor_timeout(monitor, CALL_TIMEOUT_MS), hear, NULL, &err) < 0)
 		log_debug("%s", err.text);
 }
 
@@ -160,7 +160,7 @@ static void send_signal(struct execution *execution, uint32_t signal)
 	if (!execution->running || execution->ended || signal < 1 || signal >= NSIG)
 		return;
 	if (agent_signal(monitor->agent, monitor->container->id, execution->id, signal, false,
-			 CALL_TIMEOUT_MS, hear, NULL, &err) < 0)
+			 monitor_timeout(monitor, CALL_TIMEOUT_MS), hear, NULL, &err) < 0)
 		log_debug("%s", err.text);
 }
 
@@ -173,7 +173,8 @@ static void resize(const struct execution *execution, const struct control_reque
 	    request->columns > UINT16_MAX)
 		return;
 	if (agent_resize(monitor->agent, monitor->container->id, execution->id, request->rows,
-			 request->columns, CALL_TIMEOUT_MS, hear, NULL, &err) < 0)
+			 request->columns, monitor_timeout(monitor, CALL_TIMEOUT_MS), hear, NULL,
+			 &err) < 0)
 		log_debug("%s", err.text);
 }
 
@@ -311,7 +312,8 @@ static int run(struct execution *execution, const struct control_request *reques
 	process.user = texts[0];
 	process.cgroup = texts[1];
 	process.process = texts[2];
-	return agent_exec(monitor->agent, &process, EXEC_TIMEOUT_MS, started, execution, err);
+	return agent_exec(monitor->agent, &process, monitor_timeout(monitor, EXEC_TIMEOUT_MS),
+			  started, execution, err);
 }
 
 void execution_begin(struct monitor *monitor, const struct control_request *request, int client,

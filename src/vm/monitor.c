@@ -138,8 +138,7 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 		log_warning("the workload ran out of memory");
 	monitor->phase = PHASE_DRAINING;
 	monitor->status = (int)status;
-	if (monitor->executions)
-		monitor_set_timer(monitor, EXECUTIONS_WAIT_MS);
+	monitor_set_timer(monitor, monitor->executions ? EXECUTIONS_WAIT_MS : 0);
 	monitor_check_drained(monitor);
 }
 
@@ -158,7 +157,7 @@ bool monitor_take_size(struct monitor *monitor)
 	    !stdio_take_size(stdio->stream[0].fd, &stdio->rows, &stdio->columns))
 		return false;
 	if (agent_resize(monitor->agent, monitor->container->id, "", stdio->rows, stdio->columns,
-			 RESIZE_TIMEOUT_MS, resized, NULL, &err) < 0)
+			 monitor_timeout(monitor, RESIZE_TIMEOUT_MS), resized, NULL, &err) < 0)
 		log_debug("%s", err.text);
 	return true;
 }
@@ -243,6 +242,8 @@ static bool take_vmm_event(struct monitor *monitor)
 	}
 	if (event.type == VMM_EVENT_BOOTED) {
 		monitor_note("booted");
+	} else if (event.type == VMM_EVENT_PAUSED || event.type == VMM_EVENT_RESUMED) {
+		pausing_event(monitor, event.type);
 	} else if (event.type == VMM_EVENT_PORT_CLOSED) {
 		port_closed(monitor, event.port);
 	} else if (event.type == VMM_EVENT_NET_ADDED) {
@@ -356,6 +357,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 	if (set_up(&monitor, &err) < 0 || loop_run(&monitor.loop, &err) < 0)
 		monitor_fail(&monitor, &err);
 	executions_close(&monitor);
+	pausing_close(&monitor);
 	requests_close(&monitor);
 	starting_close(&monitor, true);
 	machine_close(machine);

@@ -16,7 +16,8 @@ struct control_request;
 struct execution;
 struct vmm_event;
 
-#define MONITOR_CLIENTS_MAX 32
+#define MONITOR_CLIENTS_MAX  32
+#define MONITOR_WATCHERS_MAX 8 /* of the memory; they stay */
 
 /* Where the workload cannot have ended by itself: as if it had been killed. */
 #define MONITOR_STATUS_LOST 137
@@ -36,7 +37,18 @@ struct client {
 	struct monitor *monitor;
 	struct source source; /* fd -1: it has gone, or was never there */
 	bool waiting;	      /* a call to the agent is open for it */
+	bool watching;	      /* gets a byte each time memory runs out */
+	int file;	      /* for the answer; -1: none */
 	uint32_t signal;      /* that it asked for */
+};
+
+/* A pause or its end, and what was learned before it. */
+struct pausing {
+	struct client *client;	 /* who asked for what is being done; NULL: nothing is */
+	bool resume;		 /* what it asked for */
+	bool paused;		 /* as the vmm has said */
+	char *stats, *processes; /* the guest's last words; NULL: it had none */
+	struct source timer;	 /* fd 0: not needed yet */
 };
 
 /* A start, until it is answered. */
@@ -60,6 +72,10 @@ struct monitor {
 	uint32_t last_execution; /* a number for each of them */
 	struct execution *executions;
 	unsigned int n_executions;
+	struct pausing pausing;
+	bool watching;	      /* the agent was asked to tell of lack of memory */
+	uint64_t oom_kills;   /* as it told; UINT64_MAX: nothing yet */
+	bool killed;	      /* SIGKILL was sent: the end is near, or made */
 	bool given_up;	      /* after the workload's end: they are not waited for any more */
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
@@ -87,6 +103,10 @@ void monitor_check_drained(struct monitor *monitor);
 
 /* monitor_take_size() - tell the guest of a new size of the terminal. Returns whether there was. */
 bool monitor_take_size(struct monitor *monitor);
+
+/* monitor_timeout() - how long to wait for the agent's answer: ms, or for ever where it is paused.
+ */
+unsigned int monitor_timeout(const struct monitor *monitor, unsigned int ms);
 
 /* monitor_over() - leave the loop: what is still there is killed. */
 void monitor_over(struct monitor *monitor);
@@ -123,6 +143,19 @@ void requests_signals(sigset_t *set);
 /* client_reply() - the answer to a request; NULL: it was done. client_refuse() - it cannot be. */
 void client_reply(struct client *client, const struct err *err);
 void client_refuse(struct client *client, const char *reason);
+
+/* --- pausing.c: pause and resume -- */
+
+void pausing_begin(struct client *client, bool resume);
+/* pausing_event() - the vmm has done so: VMM_EVENT_PAUSED or VMM_EVENT_RESUMED. */
+void pausing_event(struct monitor *monitor, uint32_t type);
+void pausing_close(struct monitor *monitor);
+
+/* --- asking.c: questions, and limits. file: where the answer goes; it is taken. -- */
+
+void asking_begin(struct client *client, bool processes, int *file);
+void asking_update(struct client *client, const struct control_request *request, int file);
+void asking_watch(struct client *client);
 
 /* --- starting.c: the start of the workload -- */
 

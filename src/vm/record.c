@@ -59,28 +59,59 @@ static int kill_process(pid_t pid, uint64_t start_time)
 	return -1;
 }
 
-int record_kill(int state_fd, struct err *err)
+/* Reads the file. Returns 0, or -1 with err set; no file: an empty record. */
+static int record_read(struct record *record, int state_fd, struct err *err)
 {
 	struct err reason;
 	_cleanup_free_ char *text = file_read(state_fd, RECORD_NAME, 4096, NULL, &reason);
 	char *position = NULL;
-	int r = 0;
+	size_t used = 0;
 
+	*record = (struct record){ 0 };
 	if (!text && reason.code == ENOENT)
 		return 0;
 	if (!text)
 		return err_set(err, 0, "%s", reason.text);
-	for (char *line = strtok_r(text, "\n", &position); line;
+	for (char *line = strtok_r(text, "\n", &position); line && used < RECORD_PROCESSES;
 	     line = strtok_r(NULL, "\n", &position)) {
 		uint64_t start_time;
 		int pid;
 
 		if (sscanf(line, "%d %" SCNu64, &pid, &start_time) != 2 || pid <= 0)
 			continue;
-		if (kill_process(pid, start_time) < 0)
-			r = err_set(err, errno, "end process %d of the machine", pid);
+		record->process[used].pid = pid;
+		record->process[used++].start_time = start_time;
+	}
+	return 0;
+}
+
+int record_kill(int state_fd, struct err *err)
+{
+	struct record record;
+	int r = record_read(&record, state_fd, err);
+
+	for (int i = 0; i < RECORD_PROCESSES && record.process[i].pid; i++) {
+		pid_t pid = record.process[i].pid;
+
+		if (kill_process(pid, record.process[i].start_time) < 0)
+			r = err_set(err, errno, "end process %d of the machine", (int)pid);
 	}
 	return r;
+}
+
+int record_processes(int state_fd, pid_t **pids, size_t *count, struct err *err)
+{
+	struct record record;
+
+	*count = 0;
+	*pids = NULL;
+	if (record_read(&record, state_fd, err) < 0)
+		return -1;
+	*pids = xcalloc(RECORD_PROCESSES, sizeof(**pids));
+	for (int i = 0; i < RECORD_PROCESSES && record.process[i].pid; i++)
+		if (proc_is_alive(record.process[i].pid, record.process[i].start_time))
+			(*pids)[(*count)++] = record.process[i].pid;
+	return 0;
 }
 
 void record_remove(int state_fd)

@@ -31,4 +31,10 @@ int record_write(const struct record *record, int state_fd, struct err *err);
  */
 int record_kill(int state_fd, struct err *err);
 
+/*
+ * record_processes() - the pids of those that are alive.
+ * @pids: an array to be freed. No file: none. Returns 0, or -1 with err set.
+ */
+int record_processes(int state_fd, pid_t **pids, size_t *count, struct err *err);
+
 void record_remove(int state_fd);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #define SIGNAL_TIMEOUT_MS 10000
+#define KILL_TIMEOUT_MS	  10000 /* for the workload's end, after SIGKILL */
 
 static void client_close(struct client *client)
 {
@@ -28,6 +29,7 @@ void client_reply(struct client *client, const struct err *err)
 	if (err)
 		message = *err;
 	client->waiting = false;
+	fd_replace(&client->file, -1);
 	if (client->source.fd >= 0)
 		(void)send(client->source.fd, &message, sizeof(message),
 			   MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -42,17 +44,45 @@ void client_refuse(struct client *client, const char *reason)
 	client_reply(client, &err);
 }
 
-/* A guest that does not act on SIGKILL is switched off: that is always possible. */
+/*
+ * A guest that does not act on SIGKILL is switched off: that is always possible. It may also lie:
+ * so the end of the workload is waited for.
+ */
 static void signalled(void *data, const struct err *err)
 {
 	struct client *client = data;
+	struct monitor *monitor = client->monitor;
 
-	if (err && client->signal == SIGKILL) {
+	if (client->signal == SIGKILL && err && err->code != ERR_NOT_RUNNING) {
 		log_warning("%s; the machine is switched off", err->text);
-		monitor_stop(client->monitor, 128 + SIGKILL);
+		monitor_stop(monitor, 128 + SIGKILL);
 		err = NULL;
+	} else if (client->signal == SIGKILL && monitor->phase <= PHASE_RUNNING) {
+		monitor->killed = true;
+		monitor_set_timer(monitor, KILL_TIMEOUT_MS);
 	}
 	client_reply(client, err);
+}
+
+static void forwarded(void *data, const struct err *err)
+{
+	if (err)
+		log_debug("%s", err->text);
+}
+
+/* What is paused gets a signal when it goes on, but for SIGKILL, which ends it now. */
+static void signal_paused(struct client *client, const struct control_request *request)
+{
+	struct monitor *monitor = client->monitor;
+	struct err err;
+	int r = 0;
+
+	if (request->signal == SIGKILL)
+		monitor_stop(monitor, 128 + SIGKILL);
+	else
+		r = agent_signal(monitor->agent, monitor->container->id, "", request->signal,
+				 request->all != 0, 0, forwarded, NULL, &err);
+	client_reply(client, r < 0 ? &err : NULL);
 }
 
 static void send_signal(struct client *client, const struct control_request *request)
@@ -73,6 +103,10 @@ static void send_signal(struct client *client, const struct control_request *req
 	if (request->signal < 1 || request->signal >= NSIG) {
 		err_set(&err, EINVAL, "send signal %u", request->signal);
 		client_reply(client, &err);
+		return;
+	}
+	if (monitor->pausing.paused) {
+		signal_paused(client, request);
 		return;
 	}
 	client->signal = request->signal;
@@ -101,6 +135,20 @@ static void serve(struct client *client, const struct control_request *request, 
 	case CONTROL_EXEC:
 		execute(client, request, fds);
 		break;
+	case CONTROL_PAUSE:
+	case CONTROL_RESUME:
+		pausing_begin(client, request->type == CONTROL_RESUME);
+		break;
+	case CONTROL_STATS:
+	case CONTROL_PROCESSES:
+		asking_begin(client, request->type == CONTROL_PROCESSES, &fds[0]);
+		break;
+	case CONTROL_UPDATE:
+		asking_update(client, request, fds[0]);
+		break;
+	case CONTROL_WATCH:
+		asking_watch(client);
+		break;
 	default:
 		client_refuse(client, "the container's monitor does not know this request");
 	}
@@ -115,7 +163,7 @@ static int client_ready(struct source *source, uint32_t events, struct err *err)
 
 	if (n < 0 && errno == EAGAIN)
 		return 0;
-	if (n != (ssize_t)sizeof(request) || client->waiting)
+	if (n != (ssize_t)sizeof(request) || client->waiting || client->watching)
 		client_close(client); /* gone; an open call keeps its place until it is answered */
 	else
 		serve(client, &request, fds);
@@ -135,17 +183,12 @@ static int listener_ready(struct source *source, uint32_t events, struct err *er
 		if (client->source.fd >= 0 || client->waiting)
 			continue;
 		client->monitor = monitor;
+		client->watching = false;
 		client->source = (struct source){ .fd = fd, .ready = client_ready, .data = client };
 		return loop_watch(&monitor->loop, &client->source, EPOLLIN, err);
 	}
 	fd_replace(&fd, -1); /* too many at once: they see the end and may try again */
 	return 0;
-}
-
-static void forwarded(void *data, const struct err *err)
-{
-	if (err)
-		log_debug("%s", err->text);
 }
 
 /* An interrupted creation is undone; later the workload gets what the monitor gets. */
@@ -169,7 +212,7 @@ static int signal_ready(struct source *source, uint32_t events, struct err *err)
 		return 0;
 	if (monitor->phase <= PHASE_RUNNING &&
 	    agent_signal(monitor->agent, monitor->container->id, "", info.ssi_signo, false,
-			 SIGNAL_TIMEOUT_MS, forwarded, NULL, &reason) < 0)
+			 monitor_timeout(monitor, SIGNAL_TIMEOUT_MS), forwarded, NULL, &reason) < 0)
 		log_debug("%s", reason.text);
 	return 0;
 }
@@ -190,7 +233,7 @@ int requests_init(struct monitor *monitor, struct err *err)
 	sigset_t set;
 
 	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
-		monitor->clients[i].source.fd = -1;
+		monitor->clients[i].source.fd = monitor->clients[i].file = -1;
 	requests_signals(&set);
 	signal(SIGPIPE, SIG_IGN);
 	monitor->signals = (struct source){ .ready = signal_ready, .data = monitor };

@@ -102,11 +102,9 @@ static void grow(int64_t *limit, bool has_limit, uint64_t by)
 		*limit += (int64_t)by;
 }
 
-void sizing_host(const struct oci_config *config, const struct moat_settings *settings,
+void sizing_host(const struct oci_linux_resources *resources, const struct moat_settings *settings,
 		 const struct machine_size *size, struct host_resources *host)
 {
-	const struct oci_linux_resources *resources = resources_of(config);
-
 	memset(host, 0, sizeof(*host));
 	if (!resources)
 		return;

@@ -23,17 +23,18 @@ struct machine_size {
 int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
 		  struct machine_size *size, struct err *err);
 
-/* The resources of the host's cgroup: the config's with room for what is not the workload. */
+/* The resources of the host's cgroup: the workload's with room for what is not the workload. */
 struct host_resources {
-	struct oci_linux_resources resources; /* borrows from the config */
+	struct oci_linux_resources resources; /* borrows from the workload's */
 	struct oci_memory memory;
 	struct oci_pids pids;
 };
 
 /*
- * sizing_host() - what the cgroup of monitor, vmm and fsd is made with: the memory limits grow by
+ * sizing_host() - what the cgroup of monitor, vmm and fsd is limited to where the workload is
+ * limited to resources (NULL: to nothing): the memory limits grow by
  * the guest kernel's share and settings->overhead, the pids limit counts host threads. Device rules
  * are left out: the machine's processes open none.
  */
-void sizing_host(const struct oci_config *config, const struct moat_settings *settings,
+void sizing_host(const struct oci_linux_resources *resources, const struct moat_settings *settings,
 		 const struct machine_size *size, struct host_resources *host);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands in a running container, as far as level vm does them in a way of its own."""
+import json
 import os
 import signal
 import subprocess
+import time
 
 from harness import SANITIZED, host
 from test_vm_machine import Running, roles, status_of
@@ -72,3 +74,106 @@ class Standin(Running):
         self.assertEqual(process.wait(30 * host.TIME_SCALE), 0)
         self.finish(name)
         os.close(reader)
+
+
+class Paused(Running):
+    def test_nothing_of_it_runs_and_all_can_be_asked(self):
+        name = self.start("sh", "-c", "trap 'touch /usr2' USR2; i=0; while :; do i=$((i+1)); echo $i >/count; done")
+        self.wait_until(lambda: os.path.exists(self.rootfs + "/count"), "it counts")
+        self.ok("pause", name)
+        time.sleep(0.5)  # what it had asked of the file server is done yet
+        with open(self.rootfs + "/count") as f:
+            count = f.read()
+        stats = self.ok("events", "--stats", name).stdout
+        self.assertGreater(json.loads(stats)["data"]["memory"]["usage"]["usage"], 0)
+        self.assertIn(b"sh -c", self.ok("ps", name).stdout)
+        self.refused("update", "--pids-limit", 7, name, says="resume")
+        self.refused("exec", name, "true", says="paused")
+        process = self.start_moat("exec", "--ignore-paused", name, "echo", "at last", stdout=-1)
+        self.ok("kill", name, "USR2", timeout=5)
+        time.sleep(1)
+        self.assertIsNone(process.poll())
+        with open(self.rootfs + "/count") as f:
+            self.assertEqual(f.read(), count)
+        self.assertEqual(json.loads(self.ok("events", "--stats", name).stdout)["data"]["cpu"], json.loads(stats)["data"]["cpu"])
+        self.ok("resume", name)
+        self.assertEqual(process.communicate(timeout=20 * host.TIME_SCALE)[0], b"at last\n")
+        self.wait_until(lambda: os.path.exists(self.rootfs + "/usr2"), "the signal has come")
+        self.finish(name)
+
+    def test_clock(self):
+        """It has gone on meanwhile, as it does for processes that are frozen."""
+        name = self.start("sleep", "1000")
+        off = [self.clock_is_off(name)]
+        self.ok("pause", name)
+        time.sleep(5)
+        self.ok("resume", name)
+        off.append(self.clock_is_off(name))
+        self.assertLess(abs(off[1] - off[0]), 1.5, off)
+        up = float(self.ok("exec", name, "cat", "/proc/uptime").stdout.split()[0])
+        self.assertGreater(up, 5)
+        self.finish(name)
+
+    def clock_is_off(self, name):
+        before = time.time()
+        inside = int(self.ok("exec", name, "date", "+%s").stdout)
+        return inside + 0.5 - (before + time.time()) / 2
+
+    def test_several_vcpus_that_spin(self):
+        name = self.start("sh", "-c", "while :; do :; done & while :; do :; done",
+                          change=lambda c: c.update(vm={"hwConfig": {"vcpus": 2}}))
+        for _ in range(5):
+            self.ok("pause", name)
+            self.ok("resume", name)
+        self.assertEqual(self.ok("exec", name, "echo", "x").stdout, b"x\n")
+        self.ok("pause", name)
+        self.finish(name)
+
+    def test_vmm_that_does_not_answer(self):
+        name = self.start("sleep", "1000")
+        os.kill(roles(self.pid(name))["vmm"], signal.SIGSTOP)
+        self.refused("pause", name, says=("pause the machine", "timed out"), timeout=60)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("delete", "--force", name)
+
+
+class Limits(Running):
+    def test_both_cgroups(self):
+        path = "/%s-update" % host.RUN_TAG
+
+        def change(config):
+            config["linux"]["cgroupsPath"] = path
+            config["linux"]["namespaces"].append({"type": "cgroup"})
+            config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["ro"]})
+        name = self.start("sleep", "1000", change=change)
+        before = json.loads(self.ok("events", "--stats", name).stdout)["data"]
+        self.assertGreater(before["machine"]["memory"]["usage"]["usage"], before["memory"]["usage"]["usage"])
+        self.assertGreater(before["machine"]["cpu"]["usage"]["total"], 0)
+        self.assertGreaterEqual(before["machine"]["pids"]["current"], 4)  # three processes, and a vCPU
+        self.ok("update", "--memory", "64M", "--cpu-quota", 50000, "--cpu-period", 100000, name)
+        after = json.loads(self.ok("events", "--stats", name).stdout)["data"]
+        self.assertEqual(after["memory"]["usage"]["limit"], 64 << 20)
+        self.assertGreater(after["machine"]["memory"]["usage"]["limit"], self.memory)
+        with open("/sys/fs/cgroup%s/cpu.max" % path) as f:
+            self.assertEqual(f.read(), "50000 100000\n")
+        self.assertEqual(self.ok("exec", name, "cat", "/sys/fs/cgroup/cpu.max").stdout, b"50000 100000\n")
+        self.refused("update", "--memory", "64G", name, says="virtual machine")
+        self.finish(name)
+
+
+class Hostile(Running):
+    """What a workload gives itself as a name, or has a guest say."""
+
+    def test_names_of_processes(self):
+        name = self.start("sh", "-c", "sh -c 'while :; do sleep 1000; done' \"$(printf 'a\\033[2Jb\\nc\\302\\233d\\377')\"")
+        self.wait_until(lambda: b" sleep 1000\n" in self.ok("ps", name).stdout, "all are there")
+        table = self.ok("ps", name).stdout
+        self.assertTrue(all(32 <= byte < 127 or byte == 10 for byte in table), table)
+        self.assertIn(b"done a\\x1b[2Jb\\x0ac\\xc2\\x9bd\\xef\\xbf\\xbd", table)
+        self.finish(name)
+
+    def test_many_processes(self):
+        name = self.start("sh", "-c", "i=0; while [ $i -lt 60 ]; do sleep 1000 & i=$((i+1)); done; touch /done; wait")
+        self.wait_until(lambda: os.path.exists(self.rootfs + "/done"), "all are there", 60)
+        self.wait_until(lambda: len(self.ok("ps", name).stdout.splitlines()) == 62, "they are listed")
+        self.finish(name)

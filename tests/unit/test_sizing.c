@@ -140,7 +140,7 @@ static void test_host_cgroup_has_room(void **state)
 	f.memory.swap = -1;
 	f.pids.limit = 2; /* of the workload: the machine's threads are more */
 	choose();
-	sizing_host(&f.config, &f.settings, &f.size, &host);
+	sizing_host(&f.resources, &f.settings, &f.size, &host);
 	assert_int_equal(host.resources.memory->limit, f.size.memory + 32 * MIB);
 	assert_int_equal(host.resources.memory->swap, -1);
 	assert_true(host.resources.pids->limit > 4);
@@ -148,8 +148,7 @@ static void test_host_cgroup_has_room(void **state)
 	/* The config itself is as it was. */
 	assert_int_equal(f.memory.limit, 256 * MIB);
 	assert_int_equal(f.pids.limit, 2);
-	f.config.linux_ = NULL;
-	sizing_host(&f.config, &f.settings, &f.size, &host);
+	sizing_host(NULL, &f.settings, &f.size, &host);
 	assert_null(host.resources.memory);
 }
 
