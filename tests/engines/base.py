@@ -41,20 +41,24 @@ KEPT = re.compile("|".join((
     r"mount (gone: )?\S+ on \S+/graph/overlay \(", r"mount (gone: )?\S+ on \S*/netns(/default)? ",
     r"cgroup \S+/(docker|default|moat|libpod_parent(/conmon)?)$",
     r"cgroup /sys/fs/cgroup/(systemd|unified)/libpod_parent/[0-9a-f]{64}$",  # of a pod: hierarchies that podman does not know
-    r"process \d+: (containerd|dockerd) --config")))
+    r"process \d+: (\S*/)?(containerd|dockerd) --config")))
 
 # What the engines complain of on a machine without systemd.
 NOISE = re.compile("level=warning|unable to get systemd connection to remove healthchecks")
 
 
-def on(*names, levels=LEVELS):
-    """Class decorator: a class for each engine and level, in the same module."""
+def on(*names, levels=LEVELS, versions=True):
+    """Class decorator: a class for each engine (with --all, in each version of it) and level, in the same module."""
+    kinds = [kind.name for kind in engines.KINDS.values()
+             if kind.name in names or (ALL and versions and kind.family in names)]
+
     def decorate(cls):
         module = sys.modules[cls.__module__]
-        for name, level in itertools.product(names, levels):
+        for name, level in itertools.product(kinds, levels):
             made = cls.__name__ + name.capitalize() + level.capitalize()
             setattr(module, made, type(made, (cls,), {
-                "engine_name": name, "level": level, "__module__": cls.__module__, "__doc__": cls.__doc__}))
+                "engine_name": name, "family": engines.KINDS[name].family or name, "level": level,
+                "__module__": cls.__module__, "__doc__": cls.__doc__}))
         return None
     return decorate
 
@@ -75,7 +79,7 @@ def long(method):
 
 class EngineCase(unittest.TestCase):
     maxDiff = 2000
-    engine_name = level = None
+    engine_name = family = level = None
     long_for = ()  # engines for which all of it only runs with --all
 
     @classmethod
@@ -89,9 +93,9 @@ class EngineCase(unittest.TestCase):
 
     def setUp(self):
         method = getattr(self, self._testMethodName)
-        if self.engine_name not in getattr(method, "only", (self.engine_name,)):
+        if self.family not in getattr(method, "only", (self.family,)):
             self.skipTest(method.why)
-        if (getattr(method, "long", False) or self.engine_name in self.long_for) and not ALL:
+        if (getattr(method, "long", False) or self.family in self.long_for) and not ALL:
             self.skipTest("takes long: tests/engines/run --all")
         self.work = tempfile.mkdtemp(prefix="work-", dir=machine.HOME)
         os.chmod(self.work, 0o755)
@@ -111,7 +115,7 @@ class EngineCase(unittest.TestCase):
             done = self.engine.call("run", "--rm", *self.flags(flags), BUSYBOX, "true")
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(says, done.stderr)
-            reason = re.search("(level %s: .*?|(?<=create failed: ).*?|(?<=moat: ).*?)(: unknown|: OCI.*)?\n" % self.level, done.stderr)
+            reason = re.search("(level %s: .*?|(?<=create failed: ).*?|(?<=moat: ).*?)(: unknown\.?|: OCI.*)?\n" % self.level, done.stderr)
             self.skipTest("refused: " + reason.group(1))
 
     # -- calls of the engine

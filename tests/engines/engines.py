@@ -44,6 +44,7 @@ class Engine:
     program = ()  # the client's first words
     remove = ("rm", "--force")  # at once, whatever runs
     rootless = False
+    family = None  # the engine that this one is a version of; None: none
     refusal = None  # why moat does not run anything here, in its own words
 
     def __init__(self, level):
@@ -67,7 +68,9 @@ class Engine:
         return path
 
     def command(self, *args):
-        return [*self.program, *map(str, args)]
+        """The client's command, found where this engine's programs are."""
+        program = shutil.which(self.program[0], path=self.environment["PATH"]) or self.program[0]
+        return [program, *self.program[1:], *map(str, args)]
 
     def call(self, *args, timeout=60, **options):
         """Runs the client to its end; output is text. A time-out is an error with what it said so far."""
@@ -89,6 +92,7 @@ class Engine:
         """Starts a daemon whose log is in home, and waits until the client gets an answer."""
         self.started = (command, *asking)
         with open(os.path.join(self.home, "log"), "a") as log:
+            command = [shutil.which(command[0], path=self.environment["PATH"]), *command[1:]]
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment)
         deadline = time.monotonic() + 30 * TIME_SCALE
         while self.call(*asking).returncode != 0:
@@ -175,6 +179,7 @@ class RootlessPodman(Podman):
 class Docker(Engine):
     """dockerd with a containerd of its own."""
     name, needs = "docker", ("dockerd", "docker", "iptables")
+    number = 20
 
     def start(self):
         run = self.home + "/run"
@@ -183,7 +188,7 @@ class Docker(Engine):
         self.program = ("docker", "--host", self.socket)
         self.environment["DOCKER_CONFIG"] = self.home + "/client"
         # A bridge of its own: daemons of several levels run at the same time.
-        number = 20 + ("plain", "sandbox", "vm").index(self.level)
+        number = self.number + ("plain", "sandbox", "vm").index(self.level)
         bridge = "moat%d" % number
         for command in (["add", bridge, "type", "bridge"], ["set", bridge, "up"]):
             subprocess.run(["ip", "link", *command], check=True)
@@ -223,7 +228,38 @@ def lacks_cap_sys_resource():
     return not int(effective, 16) >> 24 & 1
 
 
-KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd)}
+class Unpacked:
+    """Before an engine's class: the same of a later Debian, unpacked and not installed."""
+    suite = "trixie"
+
+    @classmethod
+    def root(cls):
+        fetch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fetch")
+        if cls.suite not in _roots:
+            # Outside of our namespaces there is a network; here there is what was fetched before.
+            done = subprocess.run([fetch, cls.suite], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            _roots[cls.suite] = done.stdout.strip() if done.returncode == 0 else None
+        return _roots[cls.suite]
+
+    @classmethod
+    def why_not(cls):
+        return super().why_not() or (None if cls.root() else "not there: run tests/engines/fetch " + cls.suite)
+
+    def start(self):
+        self.environment["PATH"] = "%s/usr/bin:%s/usr/sbin:%s" % (self.root(), self.root(), self.environment["PATH"])
+        super().start()
+
+
+class Docker26(Unpacked, Docker):
+    name, family, number = "docker26", "docker", 30
+
+
+class Containerd17(Unpacked, Containerd):
+    name, family = "containerd17", "containerd"
+
+
+KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd, Docker26, Containerd17)}
+_roots = {}
 _running = {}
 
 

@@ -80,7 +80,7 @@ class Data(EngineCase):
 
     def test_copy(self):
         """cp, to and from what runs and what does not"""
-        if self.engine_name == "podman" and self.level == "sandbox":
+        if self.family == "podman" and self.level == "sandbox":
             self.skipTest("podman cp writes as root of the host, whom the files of level sandbox do not know")
         name = self.start("sleep", "1000")
         path = self.path("file", "to be copied\n", 0o640)
@@ -122,6 +122,8 @@ class Data(EngineCase):
     @long
     def test_export(self):
         """export"""
+        if self.engine_name == "docker26":
+            self.skipTest("docker 26 leaves a mount behind, with any runtime")
         name = self.start("sh", "-c", "echo exported > /file; exec sleep 1000")
         self.wait_until(lambda: self.engine.call("exec", name, "test", "-e", "/file").returncode == 0, "/file is there")
         path = os.path.join(self.work, "tar")

@@ -5,6 +5,7 @@ import subprocess
 import time
 
 from base import EngineCase, long, on, only
+from host import TIME_SCALE
 from images import BUSYBOX
 
 CLI = ("podman", "rootless", "docker")
@@ -59,7 +60,7 @@ class Life(EngineCase):
 
     def test_detached(self):
         """run -d, ps, wait, logs"""
-        name = self.start("sh", "-c", "echo begun; sleep 0.5; echo ended; exit 9")
+        name = self.start("sh", "-c", "echo begun; sleep %g; echo ended; exit 9" % (0.5 * TIME_SCALE))
         self.assertEqual(self.cli("ps", "--format", "{{.Names}}").split(), [name])
         self.assertEqual(self.cli("wait", name).strip(), "9")
         self.assertEqual(self.logs(name), "begun\nended\n")
@@ -88,7 +89,7 @@ class Life(EngineCase):
         """attach, with input"""
         name = self.start("sh", "-c", "while read -r l; do echo got $l; test $l != end || exit 0; done", flags=["-i"])
         there = self.popen("attach", name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        time.sleep(0.3)  # until it is attached, what comes is not seen
+        time.sleep(0.3 * TIME_SCALE)  # until it is attached, what comes is not seen
         there.stdin.write("word\n")
         there.stdin.flush()
         self.assertEqual(there.stdout.readline(), "got word\n")
@@ -220,7 +221,7 @@ class Life(EngineCase):
         """health checks"""
         name = self.start("sleep", "1000", flags=["--health-cmd", "test -e /healthy", "--health-interval", "1s",
                                                   "--health-retries", "1"])
-        if self.engine_name == "docker":
+        if self.family == "docker":
             status = "{{.State.Health.Status}}"
             self.wait_until(lambda: self.inspect(name, status) == "unhealthy", "unhealthy")
             self.cli("exec", name, "touch", "/healthy")

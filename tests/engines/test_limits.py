@@ -58,7 +58,7 @@ class Limits(EngineCase):
     def test_privileged(self):
         """--privileged"""
         self.kept_from("--privileged", levels=["sandbox"], says="more than a process may have here")
-        if self.engine_name == "docker" and engines.lacks_cap_sys_resource():
+        if self.family == "docker" and engines.lacks_cap_sys_resource():
             self.skipTest("docker gives more capabilities than this machine has")
         out = self.run_("sh", "-c", "mkdir /m; mount -t tmpfs none /m && echo mounted", flags=["--privileged"])
         self.assertEqual(out, "mounted\n")
@@ -69,7 +69,7 @@ class Limits(EngineCase):
         name = self.start("sh", "-c", "tail -c 200m /dev/zero", flags=["--memory", "32m", "--memory-swap", "32m"])
         self.cli("wait", name)
         self.assertEqual(self.inspect(name, "{{.State.ExitCode}}"), "137")
-        if self.engine_name == "docker":
+        if self.family == "docker":
             self.assertEqual(self.inspect(name, "{{.State.OOMKilled}}"), "true")
         else:  # conmon 2.1.6 notes it where it was started, and podman does not find it
             os.unlink(os.path.join(self.engine.home, "oom"))
@@ -112,7 +112,7 @@ class Limits(EngineCase):
     def test_ulimit(self):
         """--ulimit"""
         flags = ["--ulimit", "nofile=100:200", "--ulimit", "core=0"]
-        if self.engine_name == "podman":  # else it asks for more processes than may be had without CAP_SYS_RESOURCE
+        if self.family == "podman":  # else it asks for more processes than may be had without CAP_SYS_RESOURCE
             flags += ["--ulimit", "nproc=4096:4096"]
         self.assertEqual(self.run_("sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -c", flags=flags), "100\n200\n0\n")
 

@@ -15,7 +15,7 @@ SERVE = "while :; do echo served | nc -l -p 8080; done"
 class Net(EngineCase):
     @property
     def bridge(self):
-        return ["--network", "slirp4netns:allow_host_loopback=true" if self.engine.rootless else "bridge" if self.engine_name == "docker" else "podman"]
+        return ["--network", "slirp4netns:allow_host_loopback=true" if self.engine.rootless else "bridge" if self.family == "docker" else "podman"]
 
     def network(self):
         name = self.name("net")
