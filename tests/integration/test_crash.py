@@ -178,3 +178,62 @@ class KilledAnywhere(Case):
             process.wait()
             self.ok("delete", "--force", name)
             self.refused("state", name)
+
+
+@at_levels("plain", "sandbox")
+class KilledAtRandom(Case):
+    """Any command, at any moment: delete --force works afterwards, soon, and nothing is left (the harness looks)."""
+    TIMES = 500 if os.environ.get("MOAT_TEST_ALL") == "1" else 10 if IN_LAB else 25
+    COMMANDS = {  # what is done before, and what is killed
+        "create": ([], ["create", "--bundle", "BUNDLE", "ID"]),
+        "start": (["create"], ["start", "ID"]),
+        "exec": (["create", "start"], ["exec", "ID", "sleep", "0.01"]),
+        "exec --detach": (["create", "start"], ["exec", "--detach", "ID", "sleep", "1000"]),
+        "update": (["create", "start"], ["update", "--memory", "64M", "--pids-limit", "100", "ID"]),
+        "kill": (["create", "start"], ["kill", "ID", "KILL"]),
+        "pause": (["create", "start"], ["pause", "ID"]),
+        "delete": (["create"], ["delete", "ID"]),
+        "delete --force": (["create", "start"], ["delete", "--force", "ID"]),
+        "run": ([], ["run", "--detach", "--bundle", "BUNDLE", "ID"]),
+    }
+
+    def words(self, command, name):
+        values = {"ID": name, "BUNDLE": self.bundle_path}
+        return [values.get(word, word) for word in self.COMMANDS[command][1]]
+
+    def begin(self, command, name):
+        for before in self.COMMANDS[command][0]:
+            self.ok(*self.words(before, name), stdout=subprocess.DEVNULL)
+        return subprocess.Popen(self.command(*self.words(command, name)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+
+    def spans(self):
+        """How long each takes when it is let alone."""
+        found = {}
+        for command in self.COMMANDS:
+            name = self.new_id()
+            process = self.begin(command, name)
+            began = time.monotonic()
+            self.assertEqual(process.wait(timeout=20 * host.TIME_SCALE), 0, command)
+            found[command] = time.monotonic() - began
+            self.ok("delete", "--force", name)
+        return found
+
+    def test_many(self):
+        self.bundle("sleep", "1000")
+        spans = self.spans()
+        seed = int(os.environ.get("MOAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+        source = random.Random(seed)
+        for i in range(self.TIMES):
+            command = list(self.COMMANDS)[i % len(self.COMMANDS)]
+            delay = source.uniform(0, 1.2 * spans[command])
+            with self.subTest("seed %d, number %d: %s after %.2f ms" % (seed, i, command, delay * 1000)):
+                name = self.new_id()
+                process = self.begin(command, name)
+                time.sleep(delay)
+                process.kill()
+                process.wait()
+                began = time.monotonic()
+                self.ok("delete", "--force", name)
+                self.assertLess(time.monotonic() - began, 2 * host.TIME_SCALE)
+                self.refused("state", name, says="does not exist")
