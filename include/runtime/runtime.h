@@ -132,6 +132,13 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
  */
 int instance_checkpoint(struct instance *instance, struct image_options *image, struct err *err);
 
+/*
+ * instance_update_shares() - change its share of the processors' cache and memory bandwidth.
+ * @l3, @bandwidth: as l3CacheSchema and memBwSchema of linux.intelRdt; NULL: as it is.
+ */
+int instance_update_shares(struct instance *instance, const char *l3, const char *bandwidth,
+			   struct err *err);
+
 /* instance_stats() - what it has used so far: for moat_stats_free(), or NULL with err set. */
 struct moat_stats *instance_stats(struct instance *instance, struct err *err);
 

@@ -77,6 +77,7 @@ struct sandbox_exec_params {
 	const struct oci_process *process; /* what to run */
 	const char *user;		   /* USER[:GROUP] as known inside; NULL: process's */
 	const char *cgroup_path;	   /* NULL: stay where we are */
+	const char *resctrl;		   /* where that is mounted, if config has intelRdt */
 	int stdio[3];			   /* as in sandbox_params, as are those that follow */
 	int preserve_fds;
 	int console_socket;

@@ -88,9 +88,9 @@ static const struct cli_option options[] = {
 	{ "pids-limit", 0, OPTION_STRING, &given[PIDS_LIMIT], "NUMBER",
 	  "how many processes and threads; -1: no limit" },
 	{ "l3-cache-schema", 0, OPTION_STRING, &l3_cache, "SCHEMA",
-	  "share of the L3 cache, with resctrl; refused: no container has a group there" },
+	  "share of the L3 cache, of a container with linux.intelRdt" },
 	{ "mem-bw-schema", 0, OPTION_STRING, &memory_bandwidth, "SCHEMA",
-	  "share of the memory's bandwidth, with resctrl; refused likewise" },
+	  "share of the memory's bandwidth, likewise" },
 	{ 0 },
 };
 
@@ -181,18 +181,8 @@ static char *resources_text(struct err *err)
 	return text;
 }
 
-/* config.json's intelRdt is refused, so that no container is in a group whose schema could change.
- */
 static int check_options(struct err *err)
 {
-	const char *schema = l3_cache ? "l3-cache-schema" : "mem-bw-schema";
-
-	if (l3_cache || memory_bandwidth)
-		return err_set(err, 0, "--%s: the container has no group of its own in resctrl, %s",
-			       schema,
-			       access("/sys/fs/resctrl/schemata", F_OK) < 0
-				       ? "which this machine does not offer at /sys/fs/resctrl"
-				       : "as moat makes none");
 	for (enum limit i = 0; resources_path && i < LIMITS; i++)
 		if (given[i])
 			return err_set(err, 0, "--%s: give it or --resources, not both",
@@ -215,7 +205,11 @@ static int update(struct runtime *runtime, int argc, char **argv, struct err *er
 	if (!resources)
 		return -1;
 	instance = instance_load(runtime, argv[0], true, err);
-	return instance ? instance_update(instance, resources, err) : -1;
+	if (!instance || instance_update(instance, resources, err) < 0)
+		return -1;
+	if (!l3_cache && !memory_bandwidth)
+		return 0;
+	return instance_update_shares(instance, l3_cache, memory_bandwidth, err);
 }
 
 const struct cli_command update_command = {

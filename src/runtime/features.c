@@ -114,7 +114,12 @@ char *features_json(const struct runtime *runtime)
 	_cleanup_(strings_free_pointer) char **capabilities = NULL;
 	struct oci_features_enabled no = { .has_enabled = true };
 	struct oci_features_enabled yes = { .enabled = true, .has_enabled = true };
-	struct oci_features_intel_rdt rdt = { .has_enabled = true };
+	struct oci_features_intel_rdt rdt = { .enabled = !vm,
+					      .has_enabled = true,
+					      .schemata = !vm,
+					      .has_schemata = true,
+					      .monitoring = !vm,
+					      .has_monitoring = true };
 	struct oci_features_memory_policy memory = {
 		.modes = (char **)oci_memory_policy_modes,
 		.n_modes = count(oci_memory_policy_modes),

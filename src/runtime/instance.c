@@ -7,9 +7,11 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/resctrl.h"
 #include "oci/config.h"
 #include "oci/processes.h"
 #include "oci/record.h"
+#include "oci/settings.h"
 #include "oci/state.h"
 #include "runtime/ids.h"
 #include "sandbox/hooks.h"
@@ -253,6 +255,27 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 	if (instance_config(instance, err) < 0)
 		return -1;
 	return instance->engine->update(&instance->container, resources, err);
+}
+
+int instance_update_shares(struct instance *instance, const char *l3, const char *bandwidth,
+			   struct err *err)
+{
+	const struct moat_settings *settings = instance->container.settings;
+	const struct oci_linux *linux_;
+	_cleanup_free_ char *root = NULL;
+
+	if (instance_config(instance, err) < 0)
+		return -1;
+	linux_ = instance->config->linux_;
+	if (!linux_ || !linux_->intel_rdt)
+		return err_set(err, 0,
+			       "change the shares of container %s: it has no resctrl group, as its "
+			       "config.json had no linux.intelRdt",
+			       instance->container.id);
+	root = resctrl_find(settings->resctrl, err);
+	if (!root)
+		return -1;
+	return resctrl_update(root, linux_->intel_rdt, instance->container.id, l3, bandwidth, err);
 }
 
 struct moat_stats *instance_stats(struct instance *instance, struct err *err)

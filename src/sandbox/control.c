@@ -5,8 +5,10 @@
 #include "base/mem.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/owned.h"
+#include "cgroup/resctrl.h"
 #include "cgroup/stats.h"
 #include "sandbox/harden.h"
+#include "oci/config.h"
 #include "oci/settings.h"
 #include "sandbox/rootless.h"
 #include "sandbox/sandbox.h"
@@ -23,7 +25,8 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 	       struct err *err)
 {
 	_cleanup_free_ char *cache = xasprintf("%s/seccomp", container->settings->cache);
-	_cleanup_free_ char *cgroup = NULL;
+	_cleanup_free_ char *cgroup = NULL, *resctrl = NULL;
+	const struct oci_linux *linux_ = container->config->linux_;
 	_cleanup_(hardening_free) struct hardening hardening = { 0 };
 	struct sandbox_exec_params params = {
 		.id = container->id,
@@ -42,6 +45,11 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 	if (cgroup_below(container->cgroup_path, options->cgroup, &cgroup, err) < 0)
 		return -1;
 	params.cgroup_path = cgroup;
+	if (linux_ && linux_->intel_rdt) {
+		params.resctrl = resctrl = resctrl_find(container->settings->resctrl, err);
+		if (!resctrl)
+			return -1;
+	}
 	if (container->isolation == ISOLATION_SANDBOX) {
 		if (harden_process(options->process, container->settings, err) < 0)
 			return -1;

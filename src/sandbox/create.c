@@ -34,9 +34,7 @@ static int refuse_unsupported(const struct setup *setup, struct err *err)
 	const struct oci_hooks *hooks = config->hooks;
 	const char *what = NULL;
 
-	if (linux_->intel_rdt)
-		what = "linux.intelRdt";
-	else if (linux_->mount_label && *linux_->mount_label)
+	if (linux_->mount_label && *linux_->mount_label)
 		what = "linux.mountLabel";
 	else if (!setup->params->describe && hooks &&
 		 (hooks->n_prestart || hooks->n_create_runtime || hooks->n_create_container ||

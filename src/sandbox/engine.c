@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/owned.h"
+#include "cgroup/resctrl.h"
 #include "oci/config.h"
 #include "oci/settings.h"
 #include "oci/state.h"
@@ -160,6 +161,36 @@ static void forget_files(const struct container *container)
 	unlinkat(container->state_fd, PID_FILE, 0);
 }
 
+/* Ends an init that was made and cannot stay. */
+static void abandon_init(struct container *container)
+{
+	if (container->pid > 0 && kill(container->pid, SIGKILL) == 0)
+		proc_wait(container->pid);
+	container->pid = 0;
+}
+
+/* The groups are made before the process that shall be in them, which then has only to join. */
+static int create_in_groups(struct container *container, const struct create_options *options,
+			    struct err *err)
+{
+	const struct oci_linux *config = container->config->linux_;
+	const struct oci_intel_rdt *rdt = config ? config->intel_rdt : NULL;
+	_cleanup_free_ char *root = rdt ? resctrl_find(container->settings->resctrl, err) : NULL;
+
+	if (!rdt)
+		return create_init(container, options, err);
+	if (!root || resctrl_prepare(root, rdt, container->id, container->state_fd, err) < 0)
+		return -1;
+	if (create_init(container, options, err) == 0) {
+		if (resctrl_join(root, rdt, container->id, container->pid, err) == 0 &&
+		    resctrl_settle(root, rdt, container->id, container->state_fd, err) == 0)
+			return 0;
+		abandon_init(container);
+	}
+	resctrl_release(container->state_fd, NULL);
+	return -1;
+}
+
 static int plain_create(struct container *container, const struct create_options *options,
 			struct err *err)
 {
@@ -168,7 +199,7 @@ static int plain_create(struct container *container, const struct create_options
 
 	if (cgroup_create_owned(container, config ? config->resources : NULL, err) < 0)
 		return -1;
-	r = create_init(container, options, err);
+	r = create_in_groups(container, options, err);
 	cgroup_settle_owned();
 	if (r == 0)
 		return 0;
@@ -281,7 +312,8 @@ static int plain_destroy(struct container *container, struct err *err)
 	if (container->pid <= 0)
 		image_helper_wait(container);
 	if (kill_init(container, err) < 0 ||
-	    cgroup_remove_owned(container, container->pid > 0, err) < 0)
+	    cgroup_remove_owned(container, container->pid > 0, err) < 0 ||
+	    resctrl_release(container->state_fd, err) < 0)
 		return -1;
 	forget_files(container);
 	return 0;

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/proc.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/resctrl.h"
 #include "oci/config.h"
 
 #include <fcntl.h>
@@ -342,6 +343,9 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 	if (r == 0) {
 		child = spawn(&exec, err);
 		r = child < 0 ? -1 : process_set_oom_score(params->process, exec.proc, child, err);
+		if (r == 0 && params->resctrl)
+			r = resctrl_join(params->resctrl, params->config->linux_->intel_rdt,
+					 params->id, child, err);
 		if (r == 0 && (exec.namespaces & CLONE_NEWUSER))
 			rlimits_raise(params->process, child);
 	}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Control groups as a container's engine sees them: limits in the files, kept; pausing; ends that leave nothing."""
 import os
+import subprocess
 import time
 
 from harness import Case, at_levels
@@ -171,3 +172,62 @@ class Cgroup(Case):
             self.write_config()
             self.addCleanup(self.remove_parent)
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=says)
+
+
+@at_levels("plain", "sandbox")
+class Resctrl(Case):
+    """
+    linux.intelRdt, on a tree of plain files where the operator's file says that resctrl is: what only the kernel makes, the
+    files of a new group, is left to the unit test.
+    """
+
+    def tree(self):
+        top = os.path.join(self.work, "resctrl")
+        os.makedirs(os.path.join(top, "gold/mon_groups"))
+        for name, text in (("gold/tasks", ""), ("gold/schemata", "    L3:0=ff\n")):
+            with open(os.path.join(top, name), "w") as f:
+                f.write(text)
+        self.settings["resctrl"] = top
+        self.write_settings()
+        return os.path.join(top, "gold")
+
+    def text(self, path):
+        with open(path) as f:
+            return f.read()
+
+    def rdt(self, **members):
+        self.bundle("sleep", "1000", change=lambda c: c["linux"].update(intelRdt=members))
+
+    def test_joins_with_all_its_processes(self):
+        group = self.tree()
+        self.rdt(closID="gold", l3CacheSchema="L3:0=ff")
+        name = self.create()
+        self.assertEqual(self.text(group + "/tasks"), "%d\n" % self.pid(name))
+        self.ok("start", name)
+        pid_file = os.path.join(self.work, "pid")
+        self.ok("exec", "--detach", "--pid-file", pid_file, name, "sleep", "1000", stdout=subprocess.DEVNULL)
+        self.assertEqual(self.text(group + "/tasks").split()[0], self.text(pid_file))
+        self.ok("update", "--l3-cache-schema", "L3:0=f", "--pids-limit", 50, name)
+        self.assertTrue(self.text(group + "/schemata").startswith("L3:0=f\n"))
+        self.ok("delete", "--force", name)
+        self.assertTrue(os.path.isdir(group))
+
+    def test_nothing_is_left_where_it_cannot_be_had(self):
+        group = self.tree()
+        for members, says in (({"closID": "lead"}, "give a schema"), ({"closID": "gold", "l3CacheSchema": "L3:0=f"}, "other shares"),
+                              ({"closID": "../x"}, "name of a group"), ({"memBwSchema": "MB:0=10"}, "schemata"),
+                              ({}, "tasks"), ({"closID": "gold", "enableMonitoring": True}, "tasks")):
+            with self.subTest(members=members):
+                self.rdt(**members)
+                name = self.new_id()
+                self.refused("create", "--bundle", self.bundle_path, name, says=says)
+                self.assertEqual(sorted(os.listdir(os.path.dirname(group))), ["gold"])
+                self.assertEqual(os.listdir(group + "/mon_groups"), [])
+                self.refused("state", name, says="does not exist")
+
+    def test_no_resctrl(self):
+        with open("/proc/mounts") as f:
+            if " resctrl " in f.read():
+                self.skipTest("there is one")
+        self.rdt(closID="gold")
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("intelRdt", "not mounted", "mount -t resctrl"))

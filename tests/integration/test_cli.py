@@ -82,8 +82,8 @@ class Cli(Case):
 
     def test_update_refusals(self):
         name = self.running()
-        self.refused("update", "--l3-cache-schema", "L3:0=f", name, says=["--l3-cache-schema", "resctrl"])
-        self.refused("update", "--mem-bw-schema", "MB:0=20", name, says=["--mem-bw-schema", "resctrl"])
+        self.refused("update", "--l3-cache-schema", "L3:0=f", name, says=[name, "no resctrl group"])
+        self.refused("update", "--mem-bw-schema", "MB:0=20", name, says=[name, "no resctrl group"])
         self.refused("update", "--resources", "-", "--memory", "1G", name, says=["--memory", "not both"])
         self.refused("update", "--cpu-idle", "2", name, says="0|1")
         self.ok("delete", "--force", name)

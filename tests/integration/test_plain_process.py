@@ -272,8 +272,7 @@ class Process(Case):
         self.assertEqual((rings(), rings("--no-new-keyring")), (1, 0))
 
     def test_unsupported_is_refused(self):
-        for section, key, value, *words in (("linux", "intelRdt", {"closID": "x"}),
-                                    ("process", "selinuxLabel", "a:b:c:d"),
+        for section, key, value, *words in (("process", "selinuxLabel", "a:b:c:d"),
                                     ("process", "apparmorProfile", "no-such-profile", "AppArmor")):
             self.bundle("true", change=lambda c: c[section].__setitem__(key, value))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words or key)
