@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 import subprocess
 import time
 
@@ -12,7 +13,10 @@ from harness import MOAT, Case, at_levels
 @at_levels("plain", "sandbox")
 class Attacks(Case):
     def test_symlinked_tops(self):
-        """CVE-2019-19921, CVE-2023-27561, CVE-2026-41579: the image has a link where kernel files belong."""
+        """
+        CVE-2019-19921, CVE-2023-27561, CVE-2023-28642, CVE-2026-41579, CVE-2026-47766: the image has a link where kernel files
+        belong.
+        """
         for name in ("proc", "sys", "dev"):
             def change(c):
                 os.rmdir(os.path.join(self.rootfs, name))
@@ -21,6 +25,52 @@ class Attacks(Case):
             self.bundle("true", change=change)
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["/" + name, "symbolic link"])
             self.assertEqual(os.listdir(os.path.join(self.rootfs, "fake")), [])
+
+    def test_proc_is_a_link_to_a_volume(self):
+        """CVE-2023-28642: where the link leads, a volume of the image's is mounted, before or after."""
+        volume = os.path.join(self.work, "volume")
+        os.makedirs(volume)
+        for at in (0, 99):
+            def change(c):
+                os.rmdir(os.path.join(self.rootfs, "proc"))
+                os.makedirs(os.path.join(self.rootfs, "fake"))
+                os.symlink("fake", os.path.join(self.rootfs, "proc"))
+                c["mounts"].insert(at, {"destination": "/fake", "type": "bind", "source": volume, "options": ["bind"]})
+            self.bundle("true", change=change)
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["/proc", "symbolic link"])
+            self.assertEqual(os.listdir(volume), [])
+
+    def test_devices_behind_a_link(self):
+        """CVE-2026-41579, CVE-2026-47766: /dev is not mounted, and a link out of the image; devices are made in it."""
+        outside = os.path.join(self.work, "outside")
+        os.makedirs(outside)
+        for target in (outside, "../../../../../../../.." + outside, "/nowhere"):
+            def change(c):
+                os.rmdir(os.path.join(self.rootfs, "dev"))
+                os.symlink(target, os.path.join(self.rootfs, "dev"))
+                c["mounts"] = [m for m in c["mounts"] if not m["destination"].startswith("/dev")]
+                c["process"]["terminal"] = False
+            self.bundle("true", change=change)
+            self.run_container()
+            self.assertEqual(os.listdir(outside), [])
+            self.assertFalse(os.path.exists("/nowhere"))
+
+    def test_single_device_is_a_link(self):
+        """One of the devices, of the links beside them, or of the console is a link in the image."""
+        outside = os.path.join(self.work, "outside")
+        with open(outside, "w") as f:
+            f.write("host\n")
+        os.chmod(outside, 0o600)
+        for name in ("null", "zero", "tty", "console", "ptmx", "fd", "stdin", "core", "pts", "shm"):
+            def change(c):
+                os.symlink(outside, os.path.join(self.rootfs, "dev", name))
+                c["mounts"] = [m for m in c["mounts"] if not m["destination"].startswith("/dev")]
+            self.bundle("sh", "-c", "echo x > /dev/%s" % name, change=change)
+            self.run_container()
+            with open(outside) as f:
+                self.assertEqual(f.read(), "host\n", name)
+            self.assertEqual(os.stat(outside).st_mode & 0o7777, 0o600, name)
+            self.assertEqual(os.stat(outside).st_uid, 0, name)
 
     def test_proc_behind_a_link(self):
         def change(c):
@@ -170,6 +220,16 @@ class Attacks(Case):
         """CVE-2022-29162."""
         out = self.output("grep", "-E", "CapInh|CapAmb", "/proc/self/status")
         self.assertEqual(out, "CapInh:\t" + "0" * 16 + "\nCapAmb:\t" + "0" * 16 + "\n")
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        for flags in ([], ["--cap", "CAP_KILL"]):
+            # moat's caller has some, as a service of systemd's may.
+            command = ["setpriv", "--inh-caps=+kill,+chown", *self.command("exec", *flags, name, "grep", "-E", "CapInh|CapAmb",
+                                                                          "/proc/self/status")]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+            self.assertEqual(done.stdout.decode(), out, done.stderr)
+        self.ok("delete", "--force", name)
 
     def test_no_host_root(self):
         """Neither the parent of the root nor the old root can be reached."""
@@ -193,6 +253,44 @@ class Mechanisms(Case):
         os.symlink(self.outside, os.path.join(self.rootfs, "way"))
         os.makedirs(os.path.join(self.rootfs, "way/made/here"))
         self.assertEqual(os.listdir(self.outside), ["made"])
+
+    def test_proc_at_a_link(self):
+        os.rmdir(os.path.join(self.rootfs, "proc"))
+        os.makedirs(os.path.join(self.rootfs, "fake"))
+        os.symlink("fake", os.path.join(self.rootfs, "proc"))
+        subprocess.run(["mount", "-t", "proc", "proc", os.path.join(self.rootfs, "proc")], check=True)
+        try:
+            self.assertTrue(os.path.exists(os.path.join(self.rootfs, "fake/self/status")))
+        finally:
+            subprocess.run(["umount", os.path.join(self.rootfs, "fake")], check=True)
+
+    def test_devices_by_path(self):
+        os.rmdir(os.path.join(self.rootfs, "dev"))
+        os.symlink(self.outside, os.path.join(self.rootfs, "dev"))
+        os.mknod(os.path.join(self.rootfs, "dev/null"), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        self.assertEqual(os.listdir(self.outside), ["null"])
+
+    def test_console_over_a_link(self):
+        secret = os.path.join(self.outside, "secret")
+        with open(secret, "w") as f:
+            f.write("host\n")
+        os.symlink(secret, os.path.join(self.rootfs, "dev/console"))
+        subprocess.run(["mount", "--bind", "/dev/null", os.path.join(self.rootfs, "dev/console")], check=True)
+        try:
+            with open(secret) as f:
+                self.assertEqual(f.read(), "")  # the host's file is covered
+        finally:
+            subprocess.run(["umount", secret], check=True)
+
+    def test_file_by_path(self):
+        os.symlink(os.path.join(self.outside, "made"), os.path.join(self.rootfs, "config"))
+        with open(os.path.join(self.rootfs, "config"), "w"):
+            pass
+        self.assertEqual(os.listdir(self.outside), ["made"])
+
+    def test_inherited_capabilities(self):
+        done = subprocess.run(["setpriv", "--inh-caps=+kill", "grep", "CapInh", "/proc/self/status"], capture_output=True)
+        self.assertEqual(int(done.stdout.split()[1], 16) >> 5 & 1, 1)
 
     def test_mask_with_the_images_null(self):
         secret = os.path.join(self.outside, "secret")

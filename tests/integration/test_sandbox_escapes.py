@@ -160,6 +160,10 @@ class Races(Case):
             os.makedirs(source, exist_ok=True)
             c["mounts"] += [{"destination": "/a/b/tmp", "type": "tmpfs", "source": "tmpfs"},
                             {"destination": "/a/b/bind", "type": "bind", "source": source, "options": ["bind"]},
+                            {"destination": "/a/b/proc", "type": "proc", "source": "proc"},
+                            {"destination": "/a/b/sys", "type": "sysfs", "source": "sysfs", "options": ["ro"]},
+                            {"destination": "/a/b/queue", "type": "mqueue", "source": "mqueue"},
+                            {"destination": "/a/b/pts", "type": "devpts", "source": "devpts", "options": ["newinstance"]},
                             {"destination": "/a/b/file", "type": "bind", "source": self.settings_path, "options": ["bind"]}]
             c["linux"]["maskedPaths"] = ["/a/b/masked"]
             c["linux"]["readonlyPaths"] = ["/a/b/readonly"]
