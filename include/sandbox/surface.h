@@ -27,6 +27,22 @@ struct surface_filters {
 int surface_filters(pid_t pid, struct surface_filters *filters, struct err *err);
 void surface_filters_free(struct surface_filters *filters);
 
+struct hardening;
+
+/*
+ * surface_landlock() - what Landlock keeps a container of level sandbox from on this kernel. The
+ * kernel does not tell of a process's rules; this is what moat has asked for.
+ * @names: room for SURFACE_LANDLOCK_MAX strings that are not to be freed. Returns their number.
+ */
+#define SURFACE_LANDLOCK_MAX 8
+size_t surface_landlock(const struct hardening *hardening, const char **names);
+
+/*
+ * surface_cores() - "own": no two threads of a core run this container and another one at a time;
+ * "shared": they may; "none": this kernel or processor has no core scheduling.
+ */
+const char *surface_cores(pid_t pid);
+
 enum surface_verdict { SURFACE_REFUSED, SURFACE_CHECKED, SURFACE_ALLOWED };
 
 /*

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "runtime/runtime.h"
+#include "sandbox/harden.h"
 #include "sandbox/surface.h"
 
 #include <fcntl.h>
@@ -193,6 +194,13 @@ static void print_surface(const struct moat_surface *surface)
 	print_list("kinds of sockets", surface->sockets, surface->n_sockets);
 	print_list("namespaces shared with the host", surface->host_namespaces,
 		   surface->n_host_namespaces);
+	print_list("kept from by Landlock", surface->landlock, surface->n_landlock);
+	printf("processor cores: %s\n",
+	       str_eq(surface->core_scheduling, "own") ? "never at one time with another container"
+	       : str_eq(surface->core_scheduling, "shared")
+		       ? "shared with others at any time"
+		       : "not to be told apart, as this kernel or processor has no core "
+			 "scheduling");
 }
 
 static int look(struct moat_surface *surface, pid_t pid, struct err *err)
@@ -212,6 +220,24 @@ static int look(struct moat_surface *surface, pid_t pid, struct err *err)
 	find_namespaces(surface, pid);
 	return surface_kernel_files(pid, capabilities, &surface->writable_kernel_files,
 				    &surface->n_writable_kernel_files, err);
+}
+
+static int find_landlock(struct moat_surface *surface, struct instance *instance, struct err *err)
+{
+	_cleanup_(hardening_free) struct hardening hardening = { 0 };
+	const char *names[SURFACE_LANDLOCK_MAX];
+	size_t count;
+
+	if (instance->container.isolation != ISOLATION_SANDBOX)
+		return 0;
+	if (instance_config(instance, err) < 0)
+		return -1;
+	hardening_init(&hardening, instance->config, instance->container.settings,
+		       instance->container.id_base);
+	count = surface_landlock(&hardening, names);
+	for (size_t i = 0; i < count; i++)
+		add(&surface->landlock, &surface->n_landlock, names[i]);
+	return 0;
 }
 
 int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, struct err *err)
@@ -238,7 +264,9 @@ int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, 
 	surface->id = xstrdup(id);
 	surface->isolation =
 		xstrdup(instance->container.isolation == ISOLATION_SANDBOX ? "sandbox" : "plain");
-	if (look(surface, instance->container.pid, err) < 0)
+	surface->core_scheduling = xstrdup(surface_cores(instance->container.pid));
+	if (find_landlock(surface, instance, err) < 0 ||
+	    look(surface, instance->container.pid, err) < 0)
 		return err_wrap(err, "container %s", id);
 	if (as_json)
 		puts(text = moat_surface_write(surface, NULL));

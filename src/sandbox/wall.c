@@ -9,10 +9,12 @@
  * namespace is shared.
  */
 #include "sandbox/harden_private.h"
+#include "sandbox/surface.h"
 
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -49,6 +51,29 @@ static int allow_renaming(int ruleset)
 	return (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 }
 
+static long landlock_abi(void)
+{
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+size_t surface_landlock(const struct hardening *hardening, const char **names)
+{
+	static const char *const always[] = { "make-device-nodes", "change-mounts",
+					      "trace-other-processes" };
+	long abi = landlock_abi();
+	size_t n = 0;
+
+	if (abi < ABI_REFER)
+		return 0;
+	for (; n < ARRAY_LEN(always); n++)
+		names[n] = always[n];
+	if (abi >= ABI_SCOPE && hardening->scope_sockets)
+		names[n++] = "abstract-sockets-outside";
+	if (abi >= ABI_SCOPE && hardening->scope_signals)
+		names[n++] = "signals-outside";
+	return n;
+}
+
 int wall_enter(const struct hardening *hardening, struct err *err)
 {
 	struct ruleset ruleset = {
@@ -59,7 +84,7 @@ int wall_enter(const struct hardening *hardening, struct err *err)
 	};
 	size_t size = sizeof(ruleset.access_fs);
 	_cleanup_fd_ int fd = -1;
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	long abi = landlock_abi();
 
 	if (abi < 0 && errno != ENOSYS && errno != EOPNOTSUPP)
 		return err_set(err, errno, "ask for Landlock");
@@ -102,4 +127,22 @@ int wall_core_make(struct err *err)
 int wall_core_join(pid_t pid, struct err *err)
 {
 	return core_schedule(PR_SCHED_CORE_SHARE_FROM, pid, PR_SCHED_CORE_SCOPE_THREAD, err);
+}
+
+static uint64_t core_cookie(pid_t pid)
+{
+	uint64_t cookie = 0;
+
+	/* 0 also where there is nothing to be asked: then nobody has any. */
+	(void)prctl(PR_SCHED_CORE, PR_SCHED_CORE_GET, pid, PR_SCHED_CORE_SCOPE_THREAD, &cookie);
+	return cookie;
+}
+
+const char *surface_cores(pid_t pid)
+{
+	uint64_t cookie, its = core_cookie(pid);
+
+	if (prctl(PR_SCHED_CORE, PR_SCHED_CORE_GET, 0, PR_SCHED_CORE_SCOPE_THREAD, &cookie) < 0)
+		return "none";
+	return its && its != cookie ? "own" : "shared";
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """moat doctor --surface: the wall counted. What it prints is held against what the kernel does."""
+import ctypes
 import json
+import os
 
 from harness import Case, at_levels
 
@@ -42,6 +44,22 @@ class Surface(Looking):
         self.assertTrue(found["noNewPrivileges"])
         self.assertLessEqual(len(found["capabilities"]), 11)
         self.assertIn("system calls allowed: %d\n" % len(found["calls"]), self.text)
+
+    def test_landlock_and_cores(self):
+        found = self.surface()
+        abi = ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
+        always = ["make-device-nodes", "change-mounts", "trace-other-processes"] if abi >= 2 else []
+        self.assertEqual(found["landlock"], always)
+        self.assertIn("kept from by Landlock: %d\n" % len(always), self.text)
+        with_smt = os.path.exists("/sys/devices/system/cpu/smt/active") and \
+            open("/sys/devices/system/cpu/smt/active").read().strip() == "1"
+        self.assertIn(found["coreScheduling"], ("own", "none") if with_smt else ("own", "shared", "none"))
+        self.assertIn("processor cores: ", self.text)
+        self.settings["sandbox"] = {"allow": ["hostNetwork"]}
+        self.write_settings()
+        found = self.surface(lambda c: c["linux"].update(
+            namespaces=[n for n in c["linux"]["namespaces"] if n["type"] != "network"]))
+        self.assertEqual(found["landlock"], always + (["abstract-sockets-outside"] if abi >= 6 else []))
 
     def test_kernel_files(self):
         """All that is left is each process's own."""
