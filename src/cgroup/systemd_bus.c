@@ -287,7 +287,9 @@ char *bus_control_group(struct bus *bus, struct err *err)
 	if (r < 0)
 		err_set(err, -r, "ask systemd for its cgroup");
 	bus->lib->sd_bus_error_free(&error);
-	return path;
+	/* Allocated by the library's C library, which is not ours where moat is linked statically.
+	 */
+	return path ? xstrdup(path) : NULL;
 }
 
 int bus_start_scope(struct bus *bus, const char *unit, const struct unit_properties *properties,

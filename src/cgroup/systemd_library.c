@@ -17,7 +17,8 @@ const struct systemd_library *systemd_library(struct err *err)
 		return &library;
 	handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
-		err_set(err, 0, "use the systemd cgroup driver: cannot load " NAME);
+		err_set(err, 0, "use the systemd cgroup driver: cannot load " NAME ": %s",
+			dlerror());
 		return err_hint(err, "install it (Debian: apt-get install libsystemd0), or use the "
 				     "cgroupfs driver"),
 		       NULL;
