@@ -11,10 +11,16 @@
 /*
  * proc_start_time() - field 22 of /proc/PID/stat: clock ticks since boot.
  * With the pid it names a process for good. Returns 0, or -1 with errno set (ENOENT, ESRCH: gone).
- * @ended: set where the process has ended and waits to be reaped, or is the init of a pid namespace
- *         that waits for others to be reaped; may be NULL.
+ * @zombie: set where the process has ended and waits to be reaped; may be NULL.
  */
-int proc_start_time(pid_t pid, uint64_t *ticks, bool *ended);
+int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie);
+
+/*
+ * proc_look() - what has become of the process pid that started at ticks. PROC_ENDING: it has
+ * begun to end and runs no program any more, but may wait for others that have to end first.
+ */
+enum proc_life { PROC_GONE, PROC_ENDING, PROC_ALIVE };
+enum proc_life proc_look(pid_t pid, uint64_t ticks);
 
 /* proc_is_alive() - true while pid is the process that started at ticks, and has not ended. */
 bool proc_is_alive(pid_t pid, uint64_t ticks);

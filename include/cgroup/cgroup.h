@@ -95,6 +95,12 @@ int cgroup_signal(const char *path, int signal, struct err *err);
 void cgroup_let_die(const char *path);
 
 /*
+ * cgroup_is_empty() - whether no process is left in it and below that has not ended, for all that
+ * some may wait to be reaped. Also where there is no such cgroup.
+ */
+bool cgroup_is_empty(const char *path);
+
+/*
  * cgroup_processes() - the pids of the processes in it and below.
  * @pids: an array to be freed; NULL where there is none. 0 stands for a process of another pid
  *        namespace. Returns 0, or -1 with err set.

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -62,6 +63,11 @@ struct exec_options {
 	const char *cgroup; /* below the container's own; NULL: in it */
 	int preserve_fds;   /* as in create_options */
 	int console_socket;
+	/*
+	 * The caller holds signals back, to pass them on as soon as the process runs; while this
+	 * waits for that, one may end the wait, and these are held back alone. NULL: as it is.
+	 */
+	const sigset_t *wait_mask;
 	bool ignore_paused; /* do it though the container is paused: it runs when that ends */
 };
 

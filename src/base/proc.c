@@ -62,41 +62,31 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	return read_number(p, &line->ticks);
 }
 
-/*
- * The init of a pid namespace becomes a zombie only when every process that joined its namespace
- * from outside has been reaped by a parent that may take its time. Until then it has ended in all
- * but name: it holds nothing any more, not even its namespaces.
- */
-static bool has_ended(pid_t pid, const struct stat_line *line)
-{
-	char path[64], target[64];
-
-	if (line->state == 'Z' || line->state == 'X')
-		return true;
-	if (!(line->flags & PF_EXITING))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	return readlink(path, target, sizeof(target)) < 0 && (errno == ENOENT || errno == ESRCH);
-}
-
-int proc_start_time(pid_t pid, uint64_t *ticks, bool *ended)
+int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie)
 {
 	struct stat_line line;
 
 	if (read_stat(pid, &line) < 0)
 		return -1;
 	*ticks = line.ticks;
-	if (ended)
-		*ended = has_ended(pid, &line);
+	if (zombie)
+		*zombie = line.state == 'Z' || line.state == 'X';
 	return 0;
+}
+
+enum proc_life proc_look(pid_t pid, uint64_t ticks)
+{
+	struct stat_line line;
+
+	if (pid <= 0 || read_stat(pid, &line) < 0 || line.ticks != ticks || line.state == 'Z' ||
+	    line.state == 'X')
+		return PROC_GONE;
+	return line.flags & PF_EXITING ? PROC_ENDING : PROC_ALIVE;
 }
 
 bool proc_is_alive(pid_t pid, uint64_t ticks)
 {
-	uint64_t now;
-	bool ended;
-
-	return pid > 0 && proc_start_time(pid, &now, &ended) == 0 && now == ticks && !ended;
+	return proc_look(pid, ticks) != PROC_GONE;
 }
 
 int proc_pidfd(pid_t pid)

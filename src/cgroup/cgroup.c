@@ -173,6 +173,23 @@ void cgroup_let_die(const char *path)
 		v1_thaw(layout, path);
 }
 
+bool cgroup_is_empty(const char *path)
+{
+	const struct layout *layout = layout_get();
+	_cleanup_free_ char *directory = tracking_directory(layout, path);
+	_cleanup_free_ char *events = directory ? xasprintf("%s/cgroup.events", directory) : NULL;
+	_cleanup_free_ char *text = NULL;
+
+	if (!directory)
+		return false;
+	if (access(directory, F_OK) < 0)
+		return errno == ENOENT;
+	if (!layout->unified)
+		return tree_signal(directory, 0, NULL) == 0;
+	text = file_read(AT_FDCWD, events, 4096, NULL, NULL);
+	return text && strstr(text, "populated 0");
+}
+
 int cgroup_processes(const char *path, pid_t **pids, size_t *count, struct err *err)
 {
 	_cleanup_free_ char *directory = tracking_directory(layout_get(), path);

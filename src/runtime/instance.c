@@ -108,13 +108,28 @@ int instance_config(struct instance *instance, struct err *err)
 	return instance->config ? 0 : -1;
 }
 
+/*
+ * The init of a pid namespace becomes a zombie only when every process that joined the namespace
+ * from outside, as those of exec do, has been reaped by a parent that may take its time. When all
+ * have ended, so has the container.
+ */
+static bool has_ended(const struct instance *instance)
+{
+	const struct moat_record *record = instance->record;
+	enum proc_life life = proc_look(record->pid, record->start_time);
+
+	if (life == PROC_ENDING && record->cgroup_path)
+		return cgroup_is_empty(record->cgroup_path);
+	return life == PROC_GONE;
+}
+
 enum status instance_status(const struct instance *instance)
 {
 	const struct moat_record *record = instance->record;
 
 	if (!record->pid)
 		return record->creating ? STATUS_CREATING : STATUS_STOPPED;
-	if (!proc_is_alive(record->pid, record->start_time))
+	if (has_ended(instance))
 		return STATUS_STOPPED;
 	if (record->creating)
 		return STATUS_CREATING;

@@ -280,6 +280,15 @@ static void read_recorded_init(const struct container *container, pid_t *pid, ui
 		*pid = (pid_t)number;
 }
 
+/* It may only wait for others to be reaped, who have ended, too: nobody has to wait for that. */
+static bool has_ended(const struct container *container, pid_t pid, uint64_t start_time)
+{
+	enum proc_life life = proc_look(pid, start_time);
+
+	return life == PROC_GONE || (life == PROC_ENDING && container->cgroup_path &&
+				     cgroup_is_empty(container->cgroup_path));
+}
+
 static int kill_init(const struct container *container, struct err *err)
 {
 	_cleanup_fd_ int init = -1;
@@ -298,7 +307,7 @@ static int kill_init(const struct container *container, struct err *err)
 	for (int waited = 0; waited < KILL_WAIT_MS; waited += KILL_LOOK_MS) {
 		struct pollfd ended = { .fd = init, .events = POLLIN };
 
-		if (poll(&ended, 1, KILL_LOOK_MS) != 0 || !proc_is_alive(pid, start_time))
+		if (poll(&ended, 1, KILL_LOOK_MS) != 0 || has_ended(container, pid, start_time))
 			return 0;
 	}
 	return err_set(err, 0,

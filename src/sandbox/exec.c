@@ -20,6 +20,7 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -246,6 +247,16 @@ static int forward_listener(const struct exec *exec, pid_t pid, struct err *err)
 	return listener_forward(&exec->listener, pid, params->config->linux_->seccomp, state, err);
 }
 
+/* A signal ends the wait (and us) or is held back: once the process runs, none is lost. */
+static void wait_for_report(const struct exec *exec)
+{
+	struct pollfd report = { .fd = exec->sync, .events = POLLIN };
+
+	while (exec->params->wait_mask && ppoll(&report, 1, NULL, exec->params->wait_mask) < 0 &&
+	       errno == EINTR)
+		;
+}
+
 static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 {
 	struct report report;
@@ -259,6 +270,7 @@ static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 		return -1;
 	}
 
+	wait_for_report(exec);
 	do
 		n = recv(exec->sync, &report, sizeof(report), 0);
 	while (n < 0 && errno == EINTR);

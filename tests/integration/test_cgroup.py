@@ -144,8 +144,7 @@ class Cgroup(Case):
         pid = self.pid(name)
         self.ok("kill", "--all", name, "KILL")
         self.wait_status(name, "stopped")
-        with self.assertRaises(ProcessLookupError):
-            os.kill(pid, 0)
+        self.wait_until(lambda: not os.path.exists("/proc/%d" % pid), "it is reaped")
         self.ok("delete", name)
 
     def test_paths(self):
