@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Questions to the monitor, and pause: what it makes of the guest's answers, and of the vmm's. */
+#include "monitor_host.h"
+
+#include "base/fd.h"
+#include "oci/processes.h"
+#include "vm/control.h"
+#include "vmm/vmm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define CLIENTS 3
+
+static int ours[CLIENTS]; /* our ends of the clients' connections */
+static int file;	  /* a further descriptor of the file that gets the answer */
+
+static int setup(void **state)
+{
+	if (host_setup(state) < 0)
+		return -1;
+	for (int i = 0; i < CLIENTS; i++) {
+		int pair[2];
+
+		if (fd_socketpair(SOCK_SEQPACKET | SOCK_NONBLOCK, pair) < 0)
+			return -1;
+		ours[i] = pair[0];
+		monitor.clients[i].monitor = &monitor;
+		monitor.clients[i].source.fd = pair[1];
+	}
+	file = control_text("", 0, NULL);
+	return file < 0 ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+	for (int i = 0; i < CLIENTS; i++)
+		fd_replace(&ours[i], -1);
+	fd_replace(&file, -1);
+	return host_teardown(state);
+}
+
+static void ask(int client, bool processes)
+{
+	int given = dup(file);
+
+	asking_begin(&monitor.clients[client], processes, &given);
+	assert_int_equal(given, -1);
+	host_run();
+}
+
+static void answer_stats(size_t index, const char *text)
+{
+	Moat__Agent__StatsResponse response = MOAT__AGENT__STATS_RESPONSE__INIT;
+
+	response.stats = (char *)text;
+	answer_with(index, &response.base);
+}
+
+static void answer_process(size_t index, const char *command)
+{
+	Moat__Agent__ProcessesResponse response = MOAT__AGENT__PROCESSES_RESPONSE__INIT;
+	Moat__Agent__Process process = MOAT__AGENT__PROCESS__INIT, *list[] = { &process };
+
+	process.pid = 7;
+	process.state = (char *)"S";
+	process.command = (char *)command;
+	response.processes = list;
+	response.n_processes = 1;
+	answer_with(index, &response.base);
+}
+
+/* What was written to the file; to be freed. */
+static char *written(void)
+{
+	assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+	return fd_read_text(file, 1 << 20, NULL);
+}
+
+static void test_statistics(void **state)
+{
+	char *text;
+
+	ask(0, false);
+	expect_seen(0, "Stats c");
+	expect_silence(ours[0]);
+	answer_stats(0, "{}");
+	expect_reply(ours[0], "");
+	text = written();
+	assert_string_equal(text, "{}");
+	free(text);
+}
+
+static void test_answer_that_is_too_long(void **state)
+{
+	_cleanup_free_ char *text = xcalloc(AGENT_STATS_MAX + 2, 1);
+
+	memset(text, 'x', AGENT_STATS_MAX + 1);
+	ask(0, false);
+	answer_stats(0, text);
+	expect_reply(ours[0], "statistics");
+}
+
+static void test_no_answer(void **state)
+{
+	ask(0, false);
+	ask(1, true);
+	refuse(1, TTRPC_INTERNAL, "");
+	expect_reply(ours[1], "no reason");
+	ttrpc_free(steal(agent));
+	host_run();
+	expect_reply(ours[0], "does not answer");
+	monitor.phase = PHASE_DRAINING;
+	ask(2, false);
+	expect_reply(ours[2], "not running");
+}
+
+/* A process's words cannot be taken for more than its words. */
+static void test_processes(void **state)
+{
+	struct moat_processes *processes;
+	struct err err = { 0 };
+	char *text;
+
+	ask(0, true);
+	answer_process(0, "\"},{\"pid\":8,\"state\":\"\x01\xff");
+	expect_reply(ours[0], "");
+	text = written();
+	processes = moat_processes_parse(text, strlen(text), "answer", &err);
+	assert_non_null(processes);
+	assert_int_equal(processes->n_processes, 1);
+	assert_int_equal(processes->processes[0].pid, 7);
+	assert_non_null(strstr(processes->processes[0].command, "\"},{\"pid\":8"));
+	moat_processes_free(processes);
+	free(text);
+}
+
+static void test_update(void **state)
+{
+	struct control_request request = { .type = CONTROL_UPDATE, .size = 4 };
+	_cleanup_fd_ int text = control_text("{  }", 4, NULL);
+
+	asking_update(&monitor.clients[0], &request, text);
+	host_run();
+	expect_seen(0, "Update {  }");
+	answer(0);
+	expect_reply(ours[0], "");
+	asking_update(&monitor.clients[1], &request, text); /* it has been read */
+	expect_reply(ours[1], "4 bytes");
+	request.size = UINT32_MAX;
+	asking_update(&monitor.clients[2], &request, text);
+	expect_reply(ours[2], "4294967295 bytes");
+	assert_int_equal(n_seen, 1);
+}
+
+static void begin_pause(int client)
+{
+	pausing_begin(&monitor.clients[client], false);
+	host_run();
+	expect_seen(n_seen - 1, "Stats c");
+	answer_stats(n_seen - 1, "{\"then\":1}");
+	expect_seen(n_seen - 1, "Processes c");
+	answer_process(n_seen - 1, "sleep");
+	expect_vmm(VMM_REQUEST_PAUSE, 0);
+}
+
+static void test_pause_and_resume(void **state)
+{
+	char *text;
+
+	begin_pause(0);
+	assert_int_equal(monitor_timeout(&monitor, 5), 5);
+	expect_silence(ours[0]);
+	pausing_event(&monitor, VMM_EVENT_RESUMED); /* nobody asked for that */
+	expect_silence(ours[0]);
+	pausing_begin(&monitor.clients[1], false);
+	expect_reply(ours[1], "already");
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	expect_reply(ours[0], "");
+	assert_int_equal(monitor_timeout(&monitor, 5), 0);
+
+	ask(2, false);
+	expect_reply(ours[2], "");
+	text = written();
+	assert_string_equal(text, "{\"then\":1}");
+	free(text);
+	assert_int_equal(n_seen, 2); /* the guest was not asked */
+}
+
+static void test_resume(void **state)
+{
+	begin_pause(0);
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	expect_reply(ours[0], "");
+	pausing_begin(&monitor.clients[1], true);
+	expect_vmm(VMM_REQUEST_RESUME, 0);
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	expect_silence(ours[1]);
+	pausing_event(&monitor, VMM_EVENT_RESUMED);
+	expect_reply(ours[1], "");
+	assert_false(monitor.pausing.paused);
+	pausing_begin(&monitor.clients[2], true); /* it is as it is to be */
+	expect_reply(ours[2], "");
+}
+
+/* A guest that does not say what it has is paused all the same. */
+static void test_pause_of_a_silent_guest(void **state)
+{
+	pausing_begin(&monitor.clients[0], false);
+	host_run();
+	refuse(0, TTRPC_INTERNAL, "no");
+	refuse(1, TTRPC_INTERNAL, "no");
+	expect_vmm(VMM_REQUEST_PAUSE, 0);
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	expect_reply(ours[0], "");
+	ask(1, true);
+	expect_reply(ours[1], "paused");
+}
+
+static void test_vmm_that_says_too_much(void **state)
+{
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	pausing_event(&monitor, VMM_EVENT_RESUMED);
+	assert_false(monitor.pausing.paused);
+}
+
+static void answer_count(size_t index, uint64_t count)
+{
+	Moat__Agent__WatchMemoryResponse response = MOAT__AGENT__WATCH_MEMORY_RESPONSE__INIT;
+
+	response.oom_kills = count;
+	answer_with(index, &response.base);
+}
+
+static void test_lack_of_memory(void **state)
+{
+	char byte;
+
+	asking_watch(&monitor.clients[0]);
+	host_run();
+	expect_reply(ours[0], "");
+	expect_seen(0, "Watch 18446744073709551615");
+	answer_count(0, 3); /* before anybody watched */
+	expect_seen(1, "Watch 3");
+	expect_silence(ours[0]);
+	asking_watch(&monitor.clients[1]);
+	expect_reply(ours[1], "");
+	assert_int_equal(n_seen, 2);
+	answer_count(1, 4);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(recv(ours[i], &byte, 1, 0), 1);
+	expect_seen(2, "Watch 4");
+	refuse(2, TTRPC_NOT_FOUND, "gone");
+	assert_false(monitor.watching);
+	expect_silence(ours[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_statistics),
+		TEST(test_answer_that_is_too_long),
+		TEST(test_no_answer),
+		TEST(test_processes),
+		TEST(test_update),
+		TEST(test_pause_and_resume),
+		TEST(test_resume),
+		TEST(test_pause_of_a_silent_guest),
+		TEST(test_vmm_that_says_too_much),
+		TEST(test_lack_of_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
