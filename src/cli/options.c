@@ -89,6 +89,35 @@ static int option_refused(int result, char **argv, struct err *err)
 	return err_set(err, 0, "unknown option %.64s", word);
 }
 
+/*
+ * Go's programs take long options with one dash, too, and containerd writes some so. The next word
+ * that getopt_long() will look at gets its second dash here.
+ */
+static void complete_dashes(const struct option *longs, bool options_first, int argc, char **argv)
+{
+	int i = optind ? optind : 1;
+
+	while (!options_first && i < argc && (argv[i][0] != '-' || !argv[i][1]))
+		i++;
+	if (i >= argc || argv[i][0] != '-' || argv[i][1] == '-' || !argv[i][1] || !argv[i][2])
+		return;
+	for (; longs->name; longs++) {
+		size_t n = strlen(longs->name);
+
+		if (strncmp(argv[i] + 1, longs->name, n) == 0 &&
+		    (!argv[i][1 + n] || argv[i][1 + n] == '='))
+			argv[i] = xasprintf("-%s", argv[i]); /* lives as long as the command */
+	}
+}
+
+/* The next option, as getopt_long() tells it; -1: there is none. */
+static int next_option(const char *shorts, const struct option *longs, bool options_first, int argc,
+		       char **argv)
+{
+	complete_dashes(longs, options_first, argc, argv);
+	return getopt_long(argc, argv, shorts, longs, NULL);
+}
+
 int cli_parse(const struct cli_option *options, bool options_first, int argc, char **argv,
 	      bool *help, struct err *err)
 {
@@ -111,7 +140,7 @@ int cli_parse(const struct cli_option *options, bool options_first, int argc, ch
 	optind = 0; /* glibc: start anew, also with another optstring */
 	opterr = 0;
 	*help = false;
-	while ((result = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+	while ((result = next_option(shorts, longs, options_first, argc, argv)) != -1) {
 		const struct cli_option *option = NULL;
 
 		if (result == '?' || result == ':')

@@ -67,6 +67,10 @@ class Cli(Case):
         for options in (["--rootless", "true"], ["--rootless=auto"], ["--cgroup-manager", "cgroupfs"], ["--systemd-cgroup=false"],
                         ["--debug", "--log", "/dev/null", "--log-format=json"]):
             self.ok(*options, "state", name)
+        for options in (["-rootless", "true"], ["-systemd-cgroup=false", "-debug"]):  # as Go's programs may write them
+            self.ok(*options, "state", name)
+        self.refused("-rootles", "true", "state", name, says="unknown option")
+        self.assertEqual(self.ok("ps", "-format", "json", name).stdout[:1], b"[")
         self.refused("--rootless", "maybe", "state", name, says="true|false|auto")
         self.refused("--cgroup-manager", "none", "state", name, says="cgroupfs|systemd|disabled")
         self.ok("delete", "--force", name)
