@@ -197,9 +197,12 @@ int systemd_start(const struct systemd_scope *scope, pid_t *holder, struct err *
 {
 	_cleanup_(unit_properties_free) struct unit_properties properties = { 0 };
 	_cleanup_(bus_close_pointer) struct bus *bus = NULL;
+	struct err unheard;
 	int r;
 
 	*holder = -1;
+	if (!err)
+		err = &unheard;
 	if (describe(scope, &properties, err) < 0 || !(bus = bus_open(err)))
 		return -1;
 	*holder = make_holder(err);
@@ -234,7 +237,8 @@ int systemd_update(const char *unit, const struct oci_linux_resources *resources
 
 int systemd_stop(const char *unit, struct err *err)
 {
-	_cleanup_(bus_close_pointer) struct bus *bus = bus_open(err);
+	struct err unheard;
+	_cleanup_(bus_close_pointer) struct bus *bus = bus_open(err ? err : (err = &unheard));
 
 	if (!bus)
 		return -1;
