@@ -92,9 +92,7 @@ static void queue_serve(struct device *device, unsigned int queue)
 static int kick_ready(struct source *source, uint32_t events, struct err *err)
 {
 	struct mmio_kick *kick = source->data;
-	eventfd_t count;
 
-	eventfd_read(source->fd, &count);
 	queue_serve(kick->mmio->device, kick->queue);
 	return 0;
 }
@@ -362,7 +360,10 @@ static int kick_init(struct mmio_device *mmio, unsigned int queue, struct loop *
 	kick->mmio = mmio;
 	kick->queue = queue;
 	kick->source = (struct source){ .fd = fd, .ready = kick_ready, .data = kick };
-	return mmio->device->ops->external ? 0 : loop_watch(loop, &kick->source, EPOLLIN, err);
+	if (mmio->device->ops->external)
+		return 0;
+	/* Edge-triggered, each kick is an event, and the counter need not be read. */
+	return loop_watch(loop, &kick->source, EPOLLIN | EPOLLET, err);
 }
 
 int mmio_init(struct mmio_device *mmio, struct device *device, const struct guest_memory *memory,
