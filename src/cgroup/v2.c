@@ -69,8 +69,26 @@ static int explain_refusal(const char *directory, struct err *err)
 	return -1;
 }
 
-static int pass_on_one_level(const char *directory, const struct wanted *w, struct err *err)
+/* Those that the cgroup does not pass on yet: above what is delegated, nothing may be written. */
+static struct wanted missing(const char *directory, const struct wanted *all)
 {
+	_cleanup_free_ char *file = xasprintf("%s/cgroup.subtree_control", directory);
+	_cleanup_free_ char *list = file_read(AT_FDCWD, file, FILE_MAX_SIZE, NULL, NULL);
+	struct wanted w = { 0 };
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (list && list_has(list, all->names[i]))
+			continue;
+		want(&w, all->names[i]);
+		w.required += i < all->required;
+	}
+	return w;
+}
+
+static int pass_on_one_level(const char *directory, const struct wanted *all, struct err *err)
+{
+	const struct wanted here = missing(directory, all), *w = &here;
+
 	if (pass_on(directory, w, 0, w->count, NULL) == 0)
 		return 0;
 	if (pass_on(directory, w, 0, w->required, err) < 0)

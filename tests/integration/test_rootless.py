@@ -8,14 +8,16 @@ import subprocess
 import unittest
 
 import bundles
+import host
 from harness import Case, at_levels
 
 USER = pwd.getpwnam("games")  # of every Debian; uid and gid differ
 FIRST = 300000  # of the ids granted
 
 
-@at_levels("plain")
-class Rootless(Case):
+class Ordinary(Case):
+    """Not a test by itself: calls moat as the user."""
+
     def setUp(self):
         super().setUp()
         self.home = os.path.join(self.work, "run")
@@ -49,6 +51,9 @@ class Rootless(Case):
         self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
         return done.stdout.decode()
 
+
+@at_levels("plain")
+class Rootless(Ordinary):
     def test_other_levels_need_root(self):
         self.own_bundle("true")
         for level in ("vm", "sandbox"):
@@ -199,3 +204,85 @@ class Rootless(Case):
         done = subprocess.run(command[:7] + inside + command[7:], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.split(), ["0", "0", str(USER.pw_uid), "1", "moat"])
+
+
+V2 = "/sys/fs/cgroup"
+
+
+@at_levels("plain")
+class Delegated(Ordinary):
+    """The same user in a part of cgroup v2 that is its own, as systemd's Delegate= makes it: limits, and all that hangs on them."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not os.path.exists(V2 + "/cgroup.controllers"):
+            raise unittest.SkipTest("no cgroup v2 alone, and v1 is not delegated")
+
+    def setUp(self):
+        super().setUp()
+        self.group = "%s/%s-user" % (V2, host.RUN_TAG)
+        with open(V2 + "/cgroup.subtree_control", "w") as f:
+            f.write("+memory +pids +cpu")
+        os.makedirs(self.group + "/caller")
+        self.addCleanup(self.remove_group)
+        for directory in (self.group, self.group + "/caller"):
+            os.chown(directory, USER.pw_uid, USER.pw_gid)
+            for name in ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+                os.chown(os.path.join(directory, name), USER.pw_uid, USER.pw_gid)
+
+    def remove_group(self):
+        for directory, _, _ in os.walk(self.group, topdown=False):
+            os.rmdir(directory)
+
+    def command(self, *args, level=None):
+        enter = "echo $$ >%s/caller/cgroup.procs; exec \"$@\"" % self.group
+        return ["sh", "-c", enter, "sh", *super().command(*args, level=level)]
+
+    def limit(self, name, file):
+        with open("%s/moat/%s/%s" % (self.group, name, file)) as f:
+            return f.read().strip()
+
+    def test_limits(self):
+        self.own_bundle("sleep", "1000", change=lambda c: c["linux"].__setitem__(
+            "resources", {"pids": {"limit": 10}, "memory": {"limit": 64 << 20}, "cpu": {"quota": 50000, "period": 100000},
+                          "devices": [{"allow": False, "access": "rwm"}]}))
+        name = self.create()
+        self.ok("start", name)
+        self.assertEqual(self.limit(name, "pids.max"), "10")
+        self.assertEqual(self.limit(name, "memory.max"), str(64 << 20))
+        self.assertEqual(self.limit(name, "cpu.max"), "50000 100000")
+        self.assertEqual(self.limit(name, "cgroup.procs"), str(self.pid(name)))
+        self.ok("delete", "--force", name)
+        self.assertFalse(os.path.exists("%s/moat/%s" % (self.group, name)))
+
+    def test_held_and_measured(self):
+        self.own_bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        self.ok("update", "--pids-limit", 20, "--memory", "32M", name)
+        self.assertEqual((self.limit(name, "pids.max"), self.limit(name, "memory.max")), ("20", str(32 << 20)))
+        self.ok("pause", name)
+        self.assertEqual(self.state(name)["status"], "paused")
+        self.assertIn("frozen 1", self.limit(name, "cgroup.events"))
+        self.ok("resume", name)
+        data = json.loads(self.ok("events", "--stats", name).stdout)["data"]
+        self.assertEqual((data["pids"]["limit"], data["memory"]["usage"]["limit"]), (20, 32 << 20))
+        self.ok("exec", "--detach", name, "sleep", "1000")
+        self.assertEqual(len(json.loads(self.ok("ps", "--format", "json", name).stdout)), 2)
+        self.ok("kill", "--all", name, "KILL")
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+        self.assertFalse(os.path.exists("%s/moat/%s" % (self.group, name)))
+
+    def test_path_of_its_own_and_of_others(self):
+        """A path below what is delegated is used; elsewhere nothing can be made."""
+        limits = {"pids": {"limit": 7}}
+        inside = "/%s-user/box" % host.RUN_TAG
+        self.own_bundle("sh", "-c", "cat /proc/self/cgroup", change=lambda c: c["linux"].update(cgroupsPath=inside, resources=limits))
+        self.assertEqual(self.run_container().returncode, 0)
+        self.assertFalse(os.path.exists(V2 + inside))
+        outside = "/%s-other" % host.RUN_TAG
+        self.own_bundle("true", change=lambda c: c["linux"].update(cgroupsPath=outside, resources=limits))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("cgroup", outside, "delegated"))
+        self.assertFalse(os.path.exists(V2 + outside))
