@@ -265,7 +265,7 @@ class Driver(Systemd):
     def test_moat_is_killed(self):
         """At any moment of a creation: what is left can be deleted, and no scope stays."""
         self.bundle("sleep", "1000", change=lambda c: c["linux"].update(cgroupsPath=":moat:killed"))
-        for n in range(12):
+        for n in range(4 if host.IN_LAB else 12):
             name = self.new_id()
             process = self.start_moat("create", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.DEVNULL)
@@ -306,6 +306,7 @@ class Hardened(Systemd):
 @at_levels("plain")
 class OrdinaryUser(Systemd):
     """The user's own manager, beneath a cgroup that was given to the user."""
+    inner = []  # what moat is called by
 
     def setUp(self):
         super().setUp()
@@ -355,21 +356,34 @@ class OrdinaryUser(Systemd):
         at = command.index("--root")
         del command[at:at + 2]
         at = len(self.from_terminal()) + len(self.nsenter())
-        return command[:at] + self.as_user("/user/terminal") + command[at:]
+        return command[:at] + self.as_user("/user/terminal") + self.inner + command[at:]
 
-    def test_scope(self):
+    def container_of(self, uid, gid, path):
+        """Creates and starts one, whose root is that id of where moat runs."""
         def change(config):
             config["linux"]["namespaces"].append({"type": "user"})
-            for kind, own in (("uidMappings", USER.pw_uid), ("gidMappings", USER.pw_gid)):
+            for kind, own in (("uidMappings", uid), ("gidMappings", gid)):
                 config["linux"][kind] = [{"containerID": 0, "hostID": own, "size": 1}]
-            config["linux"]["cgroupsPath"] = "user.slice:moat:own"
+            config["linux"]["cgroupsPath"] = path
         self.bundle("sleep", "1000", change=change)
         for directory, names, files in os.walk(self.bundle_path):
             for name in (".", *names, *files):
                 os.lchown(os.path.join(directory, name), USER.pw_uid, USER.pw_gid)
         name = self.create()
         self.ok("start", name)
+        return name
+
+    def test_scope(self):
+        name = self.container_of(USER.pw_uid, USER.pw_gid, "user.slice:moat:own")
         self.assertEqual(self.cgroup_of(name), "/user/user.slice/moat-own.scope")
         self.ok("exec", name, "true")
         self.ok("delete", "--force", name)
         self.assertFalse(os.path.exists(self.group + "/user/user.slice/moat-own.scope"))
+
+    def test_root_of_a_user_namespace(self):
+        """As rootless podman calls it."""
+        self.inner = ["unshare", "--user", "--map-root-user", "--mount"]
+        name = self.container_of(0, 0, "user.slice:libpod:rootless")
+        self.assertEqual(self.cgroup_of(name), "/user/user.slice/libpod-rootless.scope")
+        self.ok("delete", "--force", name)
+        self.assertFalse(os.path.exists(self.group + "/user/user.slice/libpod-rootless.scope"))
