@@ -3,6 +3,7 @@
 The systemd cgroup driver, with a systemd of the tests' own: the first process of pid, mount and cgroup namespaces that see
 cgroup v2 only. Where v2 has no controllers (a hybrid machine) limits are seen as systemd's properties alone.
 """
+import json
 import os
 import pwd
 import shutil
@@ -37,8 +38,9 @@ def why_no_systemd():
         return "no systemd: run contrib/install-packages"
     if not os.path.exists(V2 + "/cgroup.procs"):
         return "no cgroup v2"
-    if subprocess.run([harness.MOAT, "--systemd-cgroup", "run", "none"], capture_output=True).stderr.find(b"without lib") >= 0:
-        return "moat was built without libsystemd"
+    features = json.loads(subprocess.run([harness.MOAT, "features"], capture_output=True, check=True).stdout)
+    if not features["linux"]["cgroup"]["systemd"]:
+        return "moat was built without libsystemd-dev"
     return None
 
 
