@@ -111,12 +111,12 @@ void bus_close(struct bus *bus)
 	free(bus);
 }
 
-static struct call call_new(struct bus *bus, const char *method)
+static struct call call_new(struct bus *bus, const char *interface, const char *method)
 {
 	struct call call = { .bus = bus };
 
 	call.r = bus->lib->sd_bus_message_new_method_call(bus->bus, &call.message, DESTINATION,
-							  MANAGER_PATH, MANAGER, method);
+							  MANAGER_PATH, interface, method);
 	return call;
 }
 
@@ -277,26 +277,33 @@ static int wait_job(struct call *call, const char *what, const char *unit, struc
 	return err_set(err, 0, "%s %s: systemd's job ended as '%.32s'", what, unit, result);
 }
 
+/* The string lies in the answer: what the library allocates is not for our free(3) where moat is
+ * static. */
 char *bus_control_group(struct bus *bus, struct err *err)
 {
-	sd_bus_error error = { 0 };
-	char *path = NULL;
-	int r = bus->lib->sd_bus_get_property_string(bus->bus, DESTINATION, MANAGER_PATH, MANAGER,
-						     "ControlGroup", &error, &path);
+	_cleanup_(call_free) struct call call =
+		call_new(bus, "org.freedesktop.DBus.Properties", "Get");
+	const char *path;
+	int r;
 
-	if (r < 0)
-		err_set(err, -r, "ask systemd for its cgroup");
-	bus->lib->sd_bus_error_free(&error);
-	/* Allocated by the library's C library, which is not ours where moat is linked statically.
-	 */
-	return path ? xstrdup(path) : NULL;
+	put(&call, 's', MANAGER);
+	put(&call, 's', "ControlGroup");
+	if (send_call(&call, "ask systemd for", "its cgroup", err) < 0)
+		return NULL;
+	r = bus->lib->sd_bus_message_enter_container(call.reply, 'v', "s");
+	if (r >= 0)
+		r = bus->lib->sd_bus_message_read_basic(call.reply, 's', &path);
+	if (r >= 0)
+		return xstrdup(path);
+	err_set(err, -r, "read systemd's answer about its cgroup");
+	return NULL;
 }
 
 int bus_start_scope(struct bus *bus, const char *unit, const struct unit_properties *properties,
 		    pid_t pid, struct err *err)
 {
 	static const char what[] = "make the scope";
-	_cleanup_(call_free) struct call call = call_new(bus, "StartTransientUnit");
+	_cleanup_(call_free) struct call call = call_new(bus, MANAGER, "StartTransientUnit");
 
 	put(&call, 's', unit);
 	put(&call, 's', "fail");
@@ -311,7 +318,7 @@ int bus_start_scope(struct bus *bus, const char *unit, const struct unit_propert
 int bus_stop(struct bus *bus, const char *unit, struct err *err)
 {
 	static const char what[] = "stop the scope";
-	_cleanup_(call_free) struct call call = call_new(bus, "StopUnit");
+	_cleanup_(call_free) struct call call = call_new(bus, MANAGER, "StopUnit");
 
 	put(&call, 's', unit);
 	put(&call, 's', "replace");
@@ -320,7 +327,7 @@ int bus_stop(struct bus *bus, const char *unit, struct err *err)
 
 void bus_reset(struct bus *bus, const char *unit)
 {
-	_cleanup_(call_free) struct call call = call_new(bus, "ResetFailedUnit");
+	_cleanup_(call_free) struct call call = call_new(bus, MANAGER, "ResetFailedUnit");
 
 	put(&call, 's', unit);
 	(void)send_call(&call, "reset", unit, &(struct err){ 0 });
@@ -329,7 +336,7 @@ void bus_reset(struct bus *bus, const char *unit)
 int bus_set(struct bus *bus, const char *unit, const struct unit_properties *properties,
 	    struct err *err)
 {
-	_cleanup_(call_free) struct call call = call_new(bus, "SetUnitProperties");
+	_cleanup_(call_free) struct call call = call_new(bus, MANAGER, "SetUnitProperties");
 	int runtime = 1;
 
 	put(&call, 's', unit);

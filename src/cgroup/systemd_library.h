@@ -13,7 +13,7 @@
 				f(sd_bus_message_open_container) f(sd_bus_message_close_container) \
 					f(sd_bus_message_read_basic) f(sd_bus_message_unref)       \
 						f(sd_bus_call) f(sd_bus_error_free)                \
-							f(sd_bus_get_property_string)              \
+							f(sd_bus_message_enter_container)          \
 								f(sd_bus_add_match)                \
 									f(sd_bus_process)          \
 										f(sd_bus_wait)
