@@ -32,6 +32,12 @@ struct criu_call {
 };
 
 /*
+ * criu_check() - whether CRIU is there (else err->code is ENOENT) and says that it works here.
+ * err must not be NULL. 0, or -1 with err set.
+ */
+int criu_check(struct err *err);
+
+/*
  * criu_run() - make the call and wait for its end.
  * @restored: the pid of the restored first process, a child of the caller where
  *            options.rst_sibling is set; may be NULL.

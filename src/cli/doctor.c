@@ -123,6 +123,7 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	doctor_sandbox(&diagnosis, runtime->settings);
 	doctor_vm(&diagnosis, runtime->settings);
 	doctor_state(&diagnosis, runtime);
+	doctor_checkpoint(&diagnosis);
 	doctor_engines(&diagnosis);
 	conclude(result, "vm", diagnosis.lacking_vm);
 	conclude(result, "sandbox", diagnosis.lacking_sandbox);

@@ -51,4 +51,5 @@ void doctor_cgroups(struct diagnosis *diagnosis);    /* layout, controllers */
 void doctor_sandbox(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime);
+void doctor_checkpoint(struct diagnosis *diagnosis);
 void doctor_engines(struct diagnosis *diagnosis); /* only those that are installed */

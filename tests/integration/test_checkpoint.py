@@ -448,7 +448,7 @@ class Memory(Images):
         status = saving.wait(60 * host.TIME_SCALE)
         with open(os.path.join(self.work, "saving.log")) as f:
             words = f.read()
-        if "splice: -1" in words:  # CRIU 3.17 to 4.2 at least: its page server throws pages away into no descriptor
+        if "splice: -1" in words:  # CRIU 4.2: its page server throws pages away into no descriptor
             restoring.kill()
             restoring.wait()
             self.moat("delete", "--force", restored)
@@ -633,6 +633,8 @@ class Failures(Images):
         environment = dict(os.environ, PATH="/nowhere")
         self.refused("checkpoint", "--image-path", self.images, name, env=environment, says=["criu", "install"])
         self.assertEqual(self.state(name)["status"], "running")
+        self.assertIn(b"checkpoint: there is no program criu", self.moat("doctor", env=environment).stdout)
+        self.assertIn(b"checkpoint: criu check says that all is well", self.moat("doctor").stdout)
         self.ok("delete", "--force", name)
 
     def test_moat_is_killed(self):
