@@ -12,7 +12,8 @@
 #include "vm/streams.h"
 
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 /* The texts of a request, as control.h has them. Returns a file, or -1 with err set. */
 static int write_texts(const struct exec_options *options, uint32_t *total, struct err *err)
@@ -64,9 +65,12 @@ static int send_exec(int monitor, const struct exec_options *options, const stru
 static int ask(int monitor, const struct exec_options *options, struct stdio *stdio,
 	       struct err *err)
 {
+	const struct timeval for_ever = { 0 };
 	int r = send_exec(monitor, options, stdio, err);
 
 	stdio_close(stdio);
+	if (options->ignore_paused)
+		setsockopt(monitor, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
 	return r < 0 ? -1 : control_reply(monitor, err);
 }
 

@@ -91,7 +91,7 @@ struct monitor {
  */
 int monitor_main(struct machine *machine, int ready_fd);
 
-/* --- monitor.c, for the other two -- */
+/* --- monitor.c, for the others -- */
 
 #define MONITOR_BOOT_CHECK_MS 10000
 
