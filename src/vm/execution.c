@@ -29,8 +29,10 @@ struct execution {
 	char id[16];
 	struct stdio stdio; /* the ports; the descriptors are the vmm's */
 	uint32_t undrained; /* bit N: stream N may still have output */
+	unsigned int calls; /* to the agent, that refer to it and are open */
 	bool running;	    /* its program was started */
 	bool ended;	    /* its status is known */
+	bool over;	    /* to be freed when no call is open any more */
 	uint32_t status;
 };
 
@@ -40,7 +42,6 @@ static void hear(void *data, const struct err *err)
 		log_debug("%s", err->text);
 }
 
-/* No calls to the agent refer to it any more. */
 static void execution_free(struct execution *execution)
 {
 	struct monitor *monitor = execution->monitor;
@@ -88,13 +89,29 @@ static void forget_in_guest(struct execution *execution)
 		log_debug("%s", err.text);
 }
 
+static void remove_ports(const struct execution *execution)
+{
+	for (int i = 0; i < 3; i++)
+		if (execution->stdio.stream[i].port)
+			machine_remove_port(execution->monitor->machine,
+					    execution->stdio.stream[i].port);
+}
+
+static void end(struct execution *execution)
+{
+	close_client(execution);
+	execution->over = true;
+	if (execution->calls == 0)
+		execution_free(execution);
+}
+
 static void finish_if_delivered(struct execution *execution)
 {
-	if (!execution->ended || execution->undrained)
+	if (!execution->ended || execution->undrained || execution->over)
 		return;
 	tell_end(execution);
 	forget_in_guest(execution);
-	execution_free(execution);
+	end(execution);
 }
 
 void execution_port_closed(struct monitor *monitor, uint32_t port)
@@ -138,9 +155,14 @@ static void ended(void *data, uint32_t status, bool oom, const struct err *err)
 	struct execution *execution = data;
 	struct err reason;
 
-	if (err) { /* the machine ends: the client sees that its connection does */
+	execution->calls--;
+	if (err)
 		log_debug("%s", err->text);
-		execution_free(execution);
+	else if (execution->over) /* it was given up, and ran nevertheless */
+		forget_in_guest(execution);
+	if (err || !execution->running) { /* its client sees that the connection ends */
+		remove_ports(execution);
+		end(execution);
 		return;
 	}
 	execution->ended = true;
@@ -197,28 +219,20 @@ static int client_ready(struct source *source, uint32_t events, struct err *err)
 	return 0;
 }
 
-static void remove_ports(const struct execution *execution)
-{
-	for (int i = 0; i < 3; i++)
-		if (execution->stdio.stream[i].port)
-			machine_remove_port(execution->monitor->machine,
-					    execution->stdio.stream[i].port);
-}
-
 /* Replies; where there is an error, all is over. */
 static void refuse(struct execution *execution, const struct err *err)
 {
 	tell(execution, err, sizeof(*err));
 	remove_ports(execution);
-	execution_free(execution);
+	end(execution);
 }
 
 static void started(void *data, const struct err *err)
 {
 	struct execution *execution = data;
-	struct monitor *monitor = execution->monitor;
 	struct err reason = { 0 };
 
+	execution->calls--;
 	if (err) {
 		reason = *err;
 		execution->running = err->code == ETIMEDOUT; /* it may come to run yet */
@@ -230,12 +244,8 @@ static void started(void *data, const struct err *err)
 	if (execution->client.fd < 0)
 		send_signal(execution, SIGKILL);
 	tell(execution, &reason, sizeof(reason));
-	if (agent_wait(monitor->agent, monitor->container->id, execution->id, ended, execution,
-		       &reason) == 0)
-		return;
-	log_warning("%s", reason.text);
-	send_signal(execution, SIGKILL);
-	execution_free(execution);
+	if (execution->over) /* its end was told before its beginning */
+		end(execution);
 }
 
 /* Gives the vmm the streams; with a port that fails, none is left. */
@@ -312,8 +322,16 @@ static int run(struct execution *execution, const struct control_request *reques
 	process.user = texts[0];
 	process.cgroup = texts[1];
 	process.process = texts[2];
-	return agent_exec(monitor->agent, &process, monitor_timeout(monitor, EXEC_TIMEOUT_MS),
-			  started, execution, err);
+	if (agent_exec(monitor->agent, &process, monitor_timeout(monitor, EXEC_TIMEOUT_MS), started,
+		       execution, err) < 0)
+		return -1;
+	execution->calls++;
+	/* At once: the agent serves calls in their order, and most processes are short. */
+	if (agent_wait(monitor->agent, monitor->container->id, execution->id, ended, execution,
+		       err) < 0)
+		return -1;
+	execution->calls++;
+	return 0;
 }
 
 void execution_begin(struct monitor *monitor, const struct control_request *request, int client,

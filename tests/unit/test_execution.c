@@ -113,6 +113,7 @@ static void test_refused_by_the_guest(void **state)
 	refuse(0, TTRPC_NOT_FOUND, "no such \x1b[2J program");
 	expect_reply(client, "no such \\x1b[2J program");
 	expect_vmm(VMM_REQUEST_PORT_REMOVE, 100);
+	refuse(1, TTRPC_NOT_FOUND, "no process e1");
 	assert_null(monitor.executions);
 }
 
@@ -125,6 +126,21 @@ static void test_nonsense(void **state)
 	ask(TEXTS, TEXTS_SIZE, false);
 	answer_with(0, &nonsense.base);
 	expect_reply(client, "not a moat.agent.ExecResponse");
+	answer_wait(1, 0); /* and there was one, after all */
+	expect_seen(2, "DeleteProcess e1");
+	assert_null(monitor.executions);
+}
+
+static void test_end_before_the_beginning(void **state)
+{
+	char byte;
+
+	ask(TEXTS, TEXTS_SIZE, true);
+	expect_vmm(VMM_REQUEST_PORT_ADD, 100);
+	answer_wait(1, 0);
+	expect_vmm(VMM_REQUEST_PORT_REMOVE, 100);
+	assert_int_equal(recv(client, &byte, 1, 0), 0);
+	answer(0);
 	assert_null(monitor.executions);
 }
 
@@ -145,17 +161,16 @@ static void test_client_that_goes_away(void **state)
 	ask(TEXTS, TEXTS_SIZE, false);
 	fd_replace(&client, -1);
 	host_run();
-	assert_int_equal(n_seen, 1); /* what is not there yet cannot be killed */
+	assert_int_equal(n_seen, 2); /* what is not there yet cannot be killed */
 	answer(0);
-	expect_seen(1, "Signal e1 9");
-	expect_seen(2, "Wait e1");
+	expect_seen(2, "Signal e1 9");
 	ask(TEXTS, TEXTS_SIZE, false);
 	answer(3);
 	expect_reply(client, "");
 	fd_replace(&client, -1);
 	host_run();
 	expect_seen(5, "Signal e2 9");
-	answer_wait(2, 137);
+	answer_wait(1, 137);
 	answer_wait(4, 137);
 	assert_null(monitor.executions);
 }
@@ -239,6 +254,7 @@ int main(void)
 		TEST(test_output_first),
 		TEST(test_refused_by_the_guest),
 		TEST(test_nonsense),
+		TEST(test_end_before_the_beginning),
 		TEST(test_status_that_never_comes),
 		TEST(test_client_that_goes_away),
 		TEST(test_signals_and_sizes),
