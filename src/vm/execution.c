@@ -160,9 +160,10 @@ static void ended(void *data, uint32_t status, bool oom, const struct err *err)
 		log_debug("%s", err->text);
 	else if (execution->over) /* it was given up, and ran nevertheless */
 		forget_in_guest(execution);
-	if (err || !execution->running) { /* its client sees that the connection ends */
-		remove_ports(execution);
-		end(execution);
+	if (err || !execution->running || execution->over) {
+		if (!execution->over)
+			remove_ports(execution);
+		end(execution); /* its client sees that the connection ends */
 		return;
 	}
 	execution->ended = true;
