@@ -49,7 +49,10 @@ static int net_notify(struct device *device, unsigned int queue, struct err *err
 
 static void net_reset(struct device *device)
 {
-	net_of(device)->waiting = 0;
+	struct net_device *net = net_of(device);
+
+	net->waiting = 0;
+	net_buffers_drop(net->buffers);
 }
 
 static int tap_ready(struct source *source, uint32_t events, struct err *err)
@@ -89,6 +92,7 @@ void net_free(struct net_device *net)
 	loop_forget(net->loop, &net->tap);
 	fd_replace(&net->tap.fd, -1);
 	free(net->packet);
+	free(net->buffers);
 	free(net->scratch);
 }
 
@@ -99,6 +103,7 @@ int net_attach(struct net_device *net, int tap, const uint8_t mac[6], struct err
 	if (net->tap.fd >= 0)
 		return err_set(err, EEXIST, "attach a tap to a network device");
 	net->packet = xcalloc(1, NET_PACKET_MAX);
+	net->buffers = xcalloc(1, sizeof(*net->buffers));
 	net->scratch = xcalloc(1, sizeof(*net->scratch));
 	net->tap.fd = fd_steal(&fd);
 	/* The driver is not there yet: an event before it is remembered. */

@@ -21,7 +21,10 @@ enum { NET_RECEIVE, NET_TRANSMIT, NET_QUEUES };
 
 #define NET_PARTS_MAX 1024u /* what readv(2) takes: IOV_MAX */
 
-/* Requests taken from the receive queue and not given back, in order. */
+/*
+ * Requests taken from the receive queue and not given back, in order. They stay from one packet to
+ * the next, so that a small packet costs one request and not the search for many.
+ */
 struct net_buffers {
 	struct {
 		uint16_t head;
@@ -39,7 +42,6 @@ struct net_buffers {
 struct net_scratch {
 	struct chain chain;
 	struct iovec part[VIRTQUEUE_SIZE_MAX + 1];
-	struct net_buffers buffers;
 };
 
 struct net_device {
@@ -50,6 +52,7 @@ struct net_device {
 	/* A packet that was read where buffers for the largest were not at hand, and waits. */
 	uint8_t *packet;  /* NET_PACKET_MAX bytes */
 	uint32_t waiting; /* its size; 0: none */
+	struct net_buffers *buffers;
 	struct net_scratch *scratch;
 };
 
@@ -69,6 +72,9 @@ int net_attach(struct net_device *net, int tap, const uint8_t mac[6], struct err
 
 /* At most so many packets in one go; the loop's other work has its turn in between. */
 #define NET_BATCH 64u
+
+/* net_buffers_drop() - forget what was taken from a queue that is no more. */
+void net_buffers_drop(struct net_buffers *buffers);
 
 /*
  * net_receive() - from the tap into the guest's buffers, while there are both.

@@ -11,6 +11,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+void net_buffers_drop(struct net_buffers *buffers)
+{
+	buffers->first = buffers->count = 0;
+	buffers->first_part = buffers->parts = 0;
+	buffers->size = 0;
+}
+
 static void buffers_compact(struct net_buffers *buffers)
 {
 	memmove(buffers->chain, buffers->chain + buffers->first,
@@ -156,17 +163,11 @@ static int receive_one(struct net_device *net, struct net_buffers *buffers, stru
 
 int net_receive(struct net_device *net, struct err *err)
 {
-	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
-	struct net_buffers *buffers = &net->scratch->buffers;
 	unsigned int served = 0;
 	int r = 1;
 
-	buffers->first = buffers->count = buffers->first_part = buffers->parts = 0;
-	buffers->size = 0;
-	while (served < NET_BATCH && (r = receive_one(net, buffers, err)) > 0)
+	while (served < NET_BATCH && (r = receive_one(net, net->buffers, err)) > 0)
 		served++;
-	for (; buffers->count; buffers->count--)
-		virtqueue_unpop(queue);
 	if (served == NET_BATCH)
 		eventfd_write(net->device.kick_fds[NET_RECEIVE], 1);
 	device_signal(&net->device, NET_RECEIVE);

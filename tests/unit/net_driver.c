@@ -106,7 +106,9 @@ void net_driver_activate(struct net_driver *driver, uint64_t features)
 		queue->state.desc = RING(i);
 		queue->state.avail = RING(i) + 0x4000;
 		queue->state.used = RING(i) + 0x8000;
-		if (virtqueue_activate(queue, &driver->memory, 0, &err) < 0)
+		if (virtqueue_activate(queue, &driver->memory,
+				       (uint64_t)driver->event_idx << VIRTIO_RING_F_EVENT_IDX,
+				       &err) < 0)
 			abort();
 	}
 	driver->posted = driver->seen = 0;
@@ -135,6 +137,16 @@ void net_driver_kick(struct net_driver *driver, unsigned int queue)
 		on_broken(device, &err);
 }
 
+/* For the buffer added last. */
+static bool wants_kick(struct net_driver *driver)
+{
+	const struct vring_avail *avail = at(driver, RING(NET_RECEIVE) + 0x4000);
+	const struct vring_used *used = at(driver, RING(NET_RECEIVE) + 0x8000);
+	uint16_t event = *(const uint16_t *)&used->ring[NET_QUEUE_SIZE];
+
+	return vring_need_event(event, avail->idx, (uint16_t)(avail->idx - 1));
+}
+
 void net_driver_post(struct net_driver *driver, uint32_t size)
 {
 	struct vring_desc *desc = at(driver, RING(NET_RECEIVE));
@@ -150,7 +162,8 @@ void net_driver_post(struct net_driver *driver, uint32_t size)
 					  .flags = VRING_DESC_F_WRITE };
 	avail->ring[slot] = slot;
 	__atomic_store_n(&avail->idx, (uint16_t)(avail->idx + 1), __ATOMIC_RELEASE);
-	net_driver_kick(driver, NET_RECEIVE);
+	if (!driver->event_idx || wants_kick(driver))
+		net_driver_kick(driver, NET_RECEIVE);
 }
 
 void net_driver_post_huge(struct net_driver *driver)

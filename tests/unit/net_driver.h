@@ -23,6 +23,8 @@ struct net_driver {
 	uint16_t posted, seen;
 	uint32_t lengths[NET_QUEUE_SIZE]; /* of the buffers posted */
 	uint32_t interrupts;
+	bool event_idx; /* kick only where the device has asked for it; before net_driver_activate()
+			 */
 	bool broken;
 	struct err broken_by;
 };
