@@ -1,236 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The system calls of each role, with the reason beside each, and the filters made from these
- * tables. What is not listed ends the process. clone3(2) answers ENOSYS, since its arguments lie in
- * memory that a filter cannot read; the C library then uses clone(2).
- */
+/* Loads the filters that the build has made (filter_generate.c) from filter_rules.c. */
 #include "vm/jail.h"
 
-#include <errno.h>
-#include <linux/if_tun.h>
-#include <linux/kvm.h>
-#include <sched.h>
-#include <seccomp.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
+#include "base/mem.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define RULE_ARGUMENTS 2
+#include "filter_programs.h"
 
-struct rule {
-	struct filter_line line;
-	struct scmp_arg_cmp arguments[RULE_ARGUMENTS];
-};
-
-#define CALL(name, reason)                                                                         \
+#define PROGRAM(name)                                                                              \
 	{                                                                                          \
-		.line = {.call = SCMP_SYS(name), .why = reason }                                   \
-	}
-#define CALL_IF(name, condition, reason)                                                           \
-	{                                                                                          \
-		.line = { .call = SCMP_SYS(name), .why = reason, .arguments = 1 },                 \
-		.arguments = { condition },                                                        \
-	}
-#define CALL_IF2(name, first, second, reason)                                                      \
-	{                                                                                          \
-		.line = { .call = SCMP_SYS(name), .why = reason, .arguments = 2 },                 \
-		.arguments = { first, second },                                                    \
-	}
-#define END                                                                                        \
-	{                                                                                          \
-		.line = {.why = NULL }                                                             \
+		.len = ARRAY_LEN(name##_program), .filter = (struct sock_filter *)name##_program   \
 	}
 
-#define IS(index, value)	 SCMP_CMP(index, SCMP_CMP_EQ, value)
-#define WITHOUT(index, bits)	 SCMP_CMP(index, SCMP_CMP_MASKED_EQ, bits, 0)
-#define WITH(index, mask, value) SCMP_CMP(index, SCMP_CMP_MASKED_EQ, mask, value)
-
-/* The flags of a thread of this process: it shares everything. */
-#define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
-#define THREAD_MASK  (THREAD_FLAGS | CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
-
-static const struct rule monitor_rules[] = {
-	CALL(epoll_wait, "the loop"),
-	CALL(epoll_ctl, "the loop: clients come and go"),
-	CALL(read, "the agent's answers, signals, timers, a network to be told of"),
-	CALL(write, "requests to the agent, the word to create, log lines"),
-	CALL(recvfrom, "events of the vmm"),
-	CALL(recvmsg, "requests of clients, with descriptors"),
-	CALL(sendmsg, "requests to the vmm"),
-	CALL(sendto, "replies to clients"),
-	CALL(shutdown, "the connection to the agent, when it has ended"),
-	CALL(accept4, "clients of the control socket"),
-	CALL_IF2(getsockopt, IS(1, SOL_SOCKET), IS(2, SO_PEERCRED), "who a client is"),
-	CALL(geteuid, "whether the client is us"),
-	CALL(timerfd_create, "time-outs of calls to the agent, at the first of them"),
-	CALL(timerfd_settime, "time-outs"),
-	CALL(clock_gettime, "times, and the processor time that the vmm had"),
-	CALL(clock_getres, "whether the vmm's clock is there"),
-	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the container's terminal"),
-	CALL_IF2(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, 0), "outlive the caller of create"),
-	CALL_IF(kill, IS(1, SIGKILL), "end the vmm and fsd"),
-	CALL(wait4, "how they ended"),
-	CALL(close, "connections, and all at the end"),
-	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
-	CALL(munmap, "the same, given back"),
-	CALL(brk, "the allocator"),
-	CALL(rt_sigreturn, "a signal came"),
-	CALL(restart_syscall, "the process was stopped and goes on"),
-	CALL(exit_group, "the process ends"),
-	END,
+static const struct sock_fprog programs[ROLES] = {
+	[ROLE_MONITOR] = PROGRAM(monitor),
+	[ROLE_VMM] = PROGRAM(vmm),
+	[ROLE_FSD] = PROGRAM(fsd),
+	[ROLE_STANDIN] = PROGRAM(standin),
 };
-
-static const struct rule standin_rules[] = {
-	CALL(epoll_wait, "the loop"),
-	CALL(epoll_ctl, "the loop: its two sources"),
-	CALL(read, "signals; the word that the process runs"),
-	CALL(recvfrom, "the end of the process"),
-	CALL(sendmsg, "signals and sizes, to the monitor"),
-	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the terminal"),
-	CALL(close, "the word that the process runs"),
-	CALL(write, "log lines"),
-	CALL(clock_gettime, "times of log lines, where the vDSO cannot tell them"),
-	CALL(restart_syscall, "the process was stopped and goes on"),
-	CALL(exit_group, "the process ends"),
-	END,
-};
-
-static const struct rule vmm_rules[] = {
-	CALL_IF(ioctl, IS(1, KVM_RUN), "run a vCPU"),
-	CALL_IF(ioctl, IS(1, KVM_GET_REGS), "say where a vCPU stood when it crashed"),
-	CALL_IF(ioctl, IS(1, KVM_KVMCLOCK_CTRL), "tell the guest that it was paused"),
-	CALL_IF(ioctl, IS(1, TUNSETOFFLOAD), "let a tap leave to the guest what its driver can do"),
-	CALL(epoll_wait, "the loop"),
-	CALL(epoll_ctl, "the loop: streams come and go"),
-	CALL(read, "eventfds: kicks and calls to the loop's thread; a tap"),
-	CALL(write, "eventfds: interrupts; the serial console; log lines"),
-	CALL(readv, "a stream's descriptor or a tap, into the guest's buffers"),
-	CALL(writev, "a stream's descriptor or a tap, from the guest's buffers"),
-	CALL(recvmsg, "requests of the monitor; a stream that is a socket"),
-	CALL(sendmsg, "events to the monitor, queues to fsd; a stream that is a socket"),
-	CALL(shutdown, "one half of a stream that is a socket"),
-	CALL(poll, "a shared descriptor that may block; the answer of fsd"),
-	CALL(close, "streams that have ended"),
-	CALL(getrandom, "the entropy device"),
-	CALL(futex, "between the vCPUs' threads and the loop's"),
-	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator, stacks; never executable"),
-	CALL(munmap, "the same, given back"),
-	CALL_IF(mprotect, WITHOUT(2, PROT_EXEC), "guard pages of stacks; never executable"),
-	CALL(madvise, "stacks of threads that ended"),
-	CALL(brk, "the allocator"),
-	CALL_IF(clone, WITH(0, THREAD_MASK, THREAD_FLAGS), "threads of the vCPUs, no processes"),
-	CALL(set_robust_list, "the C library starts a thread"),
-	CALL(rseq, "the C library starts a thread"),
-	CALL(rt_sigprocmask, "the C library starts a thread; signals meant for vCPUs"),
-	CALL(rt_sigaction, "the handler of the signal that takes a vCPU out of KVM_RUN"),
-	CALL(rt_sigreturn, "that handler returns"),
-	CALL_IF(tgkill, IS(0, 0), "that signal, to a thread of this process"),
-	CALL(getpid, "the C library sends that signal"),
-	CALL(clock_gettime, "times of log lines, where the vDSO cannot tell them"),
-	CALL(exit, "a thread ends"),
-	CALL(exit_group, "the process ends"),
-	END,
-};
-
-static const struct rule fsd_rules[] = {
-	CALL(epoll_wait, "the loop"),
-	CALL(epoll_ctl, "the loop: queues come and go"),
-	CALL(recvmsg, "queues from the vmm, trees from the monitor"),
-	CALL(write, "interrupts (eventfd), answers to both, log lines"),
-	CALL(openat, "one component below a directory, or a number in /proc/self/fd"),
-	CALL(close, "files of the guest"),
-	CALL(statx, "attributes"),
-	CALL(fstatfs, "statfs"),
-	CALL(readlinkat, "readlink"),
-	CALL(getdents64, "readdir"),
-	CALL(lseek, "positions in directories, holes in files"),
-	CALL(preadv, "read, into the guest's buffers"),
-	CALL(pwritev2, "write, from the guest's buffers"),
-	CALL(copy_file_range, "copy_file_range"),
-	CALL(ftruncate, "a new size"),
-	CALL(fallocate, "fallocate"),
-	CALL(fsync, "fsync"),
-	CALL(fdatasync, "fdatasync"),
-	CALL(syncfs, "syncfs"),
-	CALL(mkdirat, "mkdir"),
-	CALL(mknodat, "regular files, sockets and FIFOs"),
-	CALL(symlinkat, "symlink"),
-	CALL(linkat, "link"),
-	CALL(unlinkat, "unlink, rmdir"),
-	CALL(renameat2, "rename"),
-	CALL(fchmodat, "chmod"),
-	CALL(fchownat, "chown"),
-	CALL(utimensat, "times"),
-	CALL(setxattr, "extended attributes"),
-	CALL(getxattr, "extended attributes"),
-	CALL(listxattr, "extended attributes"),
-	CALL(removexattr, "extended attributes"),
-	CALL(setfsuid, "as whom to create"),
-	CALL(setfsgid, "as whom to create"),
-	CALL(capset, "set-id bits, and what a change of setfsuid took away"),
-	CALL(umask, "the umask of the guest's process"),
-	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
-	CALL(munmap, "the same, given back"),
-	CALL(brk, "the allocator"),
-	CALL(exit_group, "the process ends"),
-	END,
-};
-
-static const struct rule *const rules[ROLES] = {
-	[ROLE_MONITOR] = monitor_rules,
-	[ROLE_VMM] = vmm_rules,
-	[ROLE_FSD] = fsd_rules,
-	[ROLE_STANDIN] = standin_rules,
-};
-
-const struct filter_line *filter_line(enum role role, size_t index)
-{
-	const struct rule *rule = &rules[role][index];
-
-	return rule->line.why ? &rule->line : NULL;
-}
-
-/* What is known only now: a signal is for this process alone. */
-static struct scmp_arg_cmp resolve(const struct rule *rule, unsigned int index)
-{
-	struct scmp_arg_cmp argument = rule->arguments[index];
-
-	if (rule->line.call == SCMP_SYS(tgkill) && argument.arg == 0)
-		argument.datum_a = (scmp_datum_t)getpid();
-	return argument;
-}
-
-static int fill(scmp_filter_ctx filter, enum role role)
-{
-	static const int absent[] = { SCMP_SYS(clone3), SCMP_SYS(mremap) };
-	int r = 0;
-
-	for (const struct rule *rule = rules[role]; rule->line.why && r == 0; rule++) {
-		struct scmp_arg_cmp arguments[RULE_ARGUMENTS];
-
-		for (unsigned int i = 0; i < rule->line.arguments; i++)
-			arguments[i] = resolve(rule, i);
-		r = seccomp_rule_add_exact_array(filter, SCMP_ACT_ALLOW, rule->line.call,
-						 rule->line.arguments, arguments);
-	}
-	for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]) && r == 0; i++)
-		r = seccomp_rule_add_exact(filter, SCMP_ACT_ERRNO(ENOSYS), absent[i], 0);
-	return r;
-}
 
 int filter_load(enum role role, struct err *err)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
-	int r = filter ? fill(filter, role) : -ENOMEM;
-
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizers' own calls are many and change */
-	if (r == 0)
-		r = seccomp_load(filter);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &programs[role]) < 0)
+		return err_set(err, errno, "load the system call filter of the %s",
+			       role_names[role]);
 #endif
-	seccomp_release(filter);
-	return r < 0 ? err_set(err, -r, "load the system call filter of the %s", role_names[role])
-		     : 0;
+	return 0;
 }

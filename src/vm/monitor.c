@@ -186,23 +186,18 @@ static void created(void *data, const struct err *err)
 static void hello_said(void *data, const struct err *err)
 {
 	struct monitor *monitor = data;
-	struct machine *machine = monitor->machine;
-	struct err reason;
 
 	if (monitor->phase != PHASE_BOOTING)
 		return;
 	if (err && err->code == ECONNRESET)
 		return; /* the vmm says why */
-	if (!err) {
-		monitor_note("hello");
-		monitor->phase = PHASE_CREATING;
-		monitor_set_timer(monitor, CREATE_TIMEOUT_MS);
-		if (agent_create(monitor->agent, monitor->container->id, monitor->container->config,
-				 &machine->trees, &machine->stdio, 0, created, &reason) < 0)
-			err = &reason;
-	}
-	if (err)
+	if (err) {
 		monitor_fail(monitor, err);
+		return;
+	}
+	monitor_note("hello");
+	monitor->phase = PHASE_CREATING;
+	monitor_set_timer(monitor, CREATE_TIMEOUT_MS);
 }
 
 static void agent_closed(void *data, const char *text)
@@ -307,8 +302,12 @@ static int watch_machine(struct monitor *monitor, struct err *err)
 	for (uint32_t i = 0; i < 3; i++)
 		if (machine->stdio.stream[i].flags & VMM_PORT_WRITE)
 			monitor->undrained |= 1u << i;
-	return agent_hello(monitor->agent, monitor->container->config->hostname, 0, hello_said,
-			   err);
+	/* Both are there when the agent is: it does not wait for us between the two. */
+	if (agent_hello(monitor->agent, monitor->container->config->hostname, 0, hello_said, err) <
+	    0)
+		return -1;
+	return agent_create(monitor->agent, monitor->container->id, monitor->container->config,
+			    &machine->trees, &machine->stdio, 0, created, err);
 }
 
 static int set_up(struct monitor *monitor, struct err *err)

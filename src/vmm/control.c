@@ -46,7 +46,8 @@ static void net_add(struct vmm *vmm, const struct vmm_request *request, int *fd)
 	if (request->port >= vmm->nets || *fd < 0)
 		snprintf(event.text, sizeof(event.text), "add network interface %u of %u",
 			 request->port, vmm->nets);
-	else if (net_attach(&vmm->net[request->port], fd_steal(fd), request->mac, &err) < 0)
+	else if (machine_connect(vmm, vmm->first_net + request->port, &err) < 0 ||
+		 net_attach(&vmm->net[request->port], fd_steal(fd), request->mac, &err) < 0)
 		snprintf(event.text, sizeof(event.text), "%.400s", err.text);
 	fd_send(vmm->control.fd, &event, sizeof(event), NULL, 0);
 }

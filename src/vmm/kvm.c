@@ -106,6 +106,22 @@ void kvm_close(struct kvm *kvm)
 	fd_replace(&kvm->vm_fd, -1);
 }
 
+#ifndef KVM_PRE_FAULT_MEMORY /* headers of Linux before 6.11 */
+struct kvm_pre_fault_memory {
+	__u64 gpa, size, flags, padding[5];
+};
+#define KVM_PRE_FAULT_MEMORY _IOWR(KVMIO, 0xd5, struct kvm_pre_fault_memory)
+#endif
+
+void kvm_prefault(int vcpu_fd, uint64_t gpa, uint64_t size)
+{
+	struct kvm_pre_fault_memory range = { .gpa = gpa, .size = size };
+
+	/* It moves gpa and size on, and stops early when a signal comes. */
+	while (range.size && ioctl(vcpu_fd, KVM_PRE_FAULT_MEMORY, &range) == 0)
+		;
+}
+
 int kvm_irqfd(const struct kvm *kvm, uint32_t gsi, int fd, struct err *err)
 {
 	struct kvm_irqfd irqfd = { .fd = (uint32_t)fd, .gsi = gsi };

@@ -20,6 +20,12 @@ struct kvm {
 int kvm_create(struct kvm *kvm, int kvm_fd, const struct guest_memory *memory, struct err *err);
 void kvm_close(struct kvm *kvm);
 
+/*
+ * kvm_prefault() - map guest memory before the guest touches it: an exit saved for each small page.
+ * What a kernel before 6.11 or without nested paging does not know is left to the guest's faults.
+ */
+void kvm_prefault(int vcpu_fd, uint64_t gpa, uint64_t size);
+
 /* kvm_irqfd() - a write to the eventfd raises the interrupt line. */
 int kvm_irqfd(const struct kvm *kvm, uint32_t gsi, int fd, struct err *err);
 

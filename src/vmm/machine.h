@@ -61,6 +61,12 @@ void machine_end(struct vmm *vmm, enum vmm_end end, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
+ * machine_connect() - connect the doorbells and the interrupt of the device at that place on the
+ * bus with KVM. Returns 0, or -1 with err set.
+ */
+int machine_connect(struct vmm *vmm, unsigned int index, struct err *err);
+
+/*
  * machine_io() - a vCPU's access to I/O ports: count values of size bytes, one after the other.
  * Returns false where it asks for the machine's end.
  */

@@ -3,10 +3,11 @@
  * The machine's life: setup makes all of it, run serves until something ends it.
  *
  * What vmm_run() asks of the host, and the jail therefore has to allow: KVM_RUN, and on the way out
- * of a crash KVM_GET_REGS and after a pause KVM_KVMCLOCK_CTRL; threads for the vCPUs, and signals
- * to them (and the C library's mmap, mprotect and madvise for their stacks); epoll, reads and
- * writes of eventfds; sendmsg and recvmsg with the monitor and fsd, poll for fsd's answer and the
- * console; getrandom; munmap and close at the end; and what sockets' streams need (vsock.c).
+ * of a crash KVM_GET_REGS, after a pause KVM_KVMCLOCK_CTRL, and KVM_IRQFD and KVM_IOEVENTFD for a
+ * network device that appears; threads for the vCPUs, and signals to them (and the C library's
+ * mmap, mprotect and madvise for their stacks); epoll, reads and writes of eventfds; sendmsg and
+ * recvmsg with the monitor and fsd, poll for fsd's answer and the console; getrandom; munmap and
+ * close at the end; and what sockets' streams need (vsock.c).
  */
 #include "vmm/machine.h"
 
@@ -24,6 +25,7 @@
  * The machine's own part of the command line. It is reset through the keyboard controller; a panic
  * does that at once; there is no PIT to test timers with, and the TSC needs no watching.
  */
+#define LARGE_PAGE	   (2ull << 20)
 #define CMDLINE_MACHINE	   "reboot=k panic=-1 no_timer_check tsc=reliable"
 #define CMDLINE_CONSOLE	   "console=ttyS0 8250.nr_uarts=1"
 #define CMDLINE_NO_CONSOLE "8250.nr_uarts=0"
@@ -51,21 +53,30 @@ static void port_missing(void *data)
 	control_catch_up(data);
 }
 
-/* Puts a device on the bus: its page of registers, its doorbells, its interrupt. */
-static int attach(struct vmm *vmm, struct device *device, struct err *err)
+int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 {
-	unsigned int index = vmm->devices;
-	struct mmio_device *mmio = &vmm->mmio[index];
+	const struct device *device = vmm->mmio[index].device;
 	uint64_t notify = MMIO_BASE + index * MMIO_SIZE + VIRTIO_MMIO_QUEUE_NOTIFY;
 
-	vmm->devices++;
-	if (mmio_init(mmio, device, &vmm->memory, &vmm->loop, &vmm->calls, err) < 0 ||
-	    kvm_irqfd(&vmm->kvm, MMIO_GSI_FIRST + index, device->call_fd, err) < 0)
+	if (kvm_irqfd(&vmm->kvm, MMIO_GSI_FIRST + index, device->call_fd, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < device->ops->queues; i++)
 		if (kvm_ioeventfd(&vmm->kvm, notify, i, device->kick_fds[i], err) < 0)
 			return -1;
 	return 0;
+}
+
+/*
+ * Puts a device on the bus: its page of registers, its doorbells, its interrupt. One that is absent
+ * is connected when it appears: KVM waits for a grace period at each doorbell.
+ */
+static int attach(struct vmm *vmm, struct device *device, struct err *err)
+{
+	unsigned int index = vmm->devices++;
+
+	if (mmio_init(&vmm->mmio[index], device, &vmm->memory, &vmm->loop, &vmm->calls, err) < 0)
+		return -1;
+	return device->absent ? 0 : machine_connect(vmm, index, err);
 }
 
 static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct err *err)
@@ -112,24 +123,40 @@ static char *make_cmdline(const struct vmm *vmm, const char *callers)
 	return cmdline;
 }
 
-static int load(struct vmm *vmm, const struct vmm_config *config, uint64_t *entry, struct err *err)
+static uint32_t interrupt_lines(const struct vmm *vmm)
+{
+	uint32_t lines = ((1u << vmm->devices) - 1) << MMIO_GSI_FIRST;
+
+	return vmm->serial ? lines | 1u << SERIAL_GSI : lines;
+}
+
+static int load(struct vmm *vmm, const struct vmm_config *config, struct x86_kernel *kernel,
+		struct err *err)
 {
 	_cleanup_free_ char *cmdline = make_cmdline(vmm, config->cmdline);
-	struct x86_kernel kernel;
 
-	if (x86_kernel_load(&vmm->memory, config->kernel_fd, &kernel, err) < 0)
+	if (x86_kernel_load(&vmm->memory, config->kernel_fd, kernel, err) < 0)
 		return config->kernel_name ? err_wrap(err, "load %s", config->kernel_name) : -1;
-	if (x86_boot_setup(&vmm->memory, &kernel, config->initrd_fd, cmdline, config->vcpus, err) <
-	    0)
+	if (x86_boot_setup(&vmm->memory, kernel, config->initrd_fd, cmdline, config->vcpus,
+			   interrupt_lines(vmm), err) < 0)
 		return config->initrd_name ? err_wrap(err, "boot with %s", config->initrd_name)
 					   : -1;
-	*entry = kernel.entry;
 	return 0;
+}
+
+/* The large pages that cannot be one, for a part is mapped from the kernel's file. */
+static void prefault_constants(const struct vmm *vmm, const struct x86_kernel *kernel)
+{
+	uint64_t start = kernel->shared & ~(LARGE_PAGE - 1);
+	uint64_t end = (kernel->shared + kernel->shared_size + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+
+	if (kernel->shared_size)
+		kvm_prefault(vmm->vcpus[0].fd, start, end - start);
 }
 
 static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *err)
 {
-	uint64_t entry;
+	struct x86_kernel kernel = { 0 };
 
 	if (config->vcpus < 1 || config->vcpus > VMM_VCPUS_MAX)
 		return err_set(err, 0, "make a machine of %u vCPUs; it can have 1 to %u",
@@ -143,9 +170,11 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
 	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||
 	    control_init(vmm, config->control_fd, err) < 0 || make_devices(vmm, config, err) < 0 ||
-	    load(vmm, config, &entry, err) < 0)
+	    load(vmm, config, &kernel, err) < 0 ||
+	    vcpus_create(vmm, config->vcpus, kernel.entry, err) < 0)
 		return -1;
-	return vcpus_create(vmm, config->vcpus, entry, err);
+	prefault_constants(vmm, &kernel);
+	return 0;
 }
 
 /* When no vCPU's thread is left. */

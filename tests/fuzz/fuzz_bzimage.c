@@ -38,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    pwrite(fd, &header, sizeof(header), at) != (ssize_t)sizeof(header))
 		return 0;
 	if (x86_kernel_load(&memory, fd, &kernel, &err) == 0)
-		x86_boot_setup(&memory, &kernel, fd, "", 1, &err);
+		x86_boot_setup(&memory, &kernel, fd, "", 1, 0, &err);
 	return 0;
 }

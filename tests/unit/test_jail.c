@@ -188,7 +188,7 @@ static int try_executable_memory(void)
 
 static int try_kill_others(void)
 {
-	return (int)syscall(SYS_tgkill, 1, 1, 0);
+	return (int)syscall(SYS_tgkill, 2, 2, 0); /* the jailed one is 1 */
 }
 
 static int try_other_ioctl(void)

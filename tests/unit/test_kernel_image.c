@@ -301,7 +301,7 @@ static void describes_the_machine(void **state)
 
 	assert_int_equal(write(initrd, "initramfs", 9), 9);
 	f->kernel.end = LOAD_AT + PAGE;
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "a b=c", 2, &f->err), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "a b=c", 2, 0, &f->err), 0);
 	assert_string_equal(guest_range(&f->memory, params->hdr.cmd_line_ptr, 6), "a b=c");
 	at = params->hdr.ramdisk_image;
 	assert_int_equal(at % PAGE, 0);
@@ -321,20 +321,20 @@ static void refuses_what_does_not_fit(void **state)
 
 	memset(cmdline, 'x', X86_CMDLINE_MAX);
 	cmdline[X86_CMDLINE_MAX] = '\0';
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, &f->err), -1);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, 0, &f->err), -1);
 	assert_non_null(strstr(f->err.text, "2048 characters"));
 	cmdline[X86_CMDLINE_MAX - 1] = '\0';
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, &f->err), 0);
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, -1, cmdline, 1, 0, &f->err), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, 0, &f->err), -1);
 	assert_non_null(strstr(f->err.text, "initramfs is empty"));
 	f->kernel.end = MEMORY - PAGE;
 	assert_int_equal(ftruncate(initrd, PAGE + 1), 0);
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, 0, &f->err), -1);
 	assert_non_null(strstr(f->err.text, "do not fit"));
 	assert_int_equal(ftruncate(initrd, PAGE), 0);
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), 0);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, 0, &f->err), 0);
 	assert_int_equal(ftruncate(initrd, MEMORY + PAGE), 0);
-	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, &f->err), -1);
+	assert_int_equal(x86_boot_setup(&f->memory, &f->kernel, initrd, "", 1, 0, &f->err), -1);
 }
 
 static void writes_the_mp_table(void **state)
@@ -344,7 +344,7 @@ static void writes_the_mp_table(void **state)
 	uint16_t length, entries;
 	uint8_t sum = 0;
 
-	assert_int_equal(x86_mptable_write(&f->memory, VMM_VCPUS_MAX, &f->err), 0);
+	assert_int_equal(x86_mptable_write(&f->memory, VMM_VCPUS_MAX, ~0u, &f->err), 0);
 	for (unsigned int i = 0; i < 16; i++)
 		sum = (uint8_t)(sum + table[i]);
 	assert_int_equal(sum, 0);
@@ -357,7 +357,11 @@ static void writes_the_mp_table(void **state)
 	for (unsigned int i = 0; i < length; i++)
 		sum = (uint8_t)(sum + table[16 + i]);
 	assert_int_equal(sum, 0);
-	assert_int_equal(x86_mptable_write(&f->memory, 64, &f->err), -1);
+	assert_int_equal(x86_mptable_write(&f->memory, 64, ~0u, &f->err), -1);
+	/* Lines without a device are left out, but for the timer's. */
+	assert_int_equal(x86_mptable_write(&f->memory, 1, 1u << 5 | 1u << 11, &f->err), 0);
+	memcpy(&entries, table + 16 + 34, 2);
+	assert_int_equal(entries, 1 + 2 + 3 + 2);
 }
 
 static const struct kvm_cpuid_entry2 *leaf(const struct kvm_cpuid2 *cpuid, uint32_t function,

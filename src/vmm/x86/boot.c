@@ -111,7 +111,8 @@ static void write_gdt(const struct guest_memory *memory)
 }
 
 int x86_boot_setup(const struct guest_memory *memory, const struct x86_kernel *kernel,
-		   int initrd_fd, const char *cmdline, unsigned int vcpus, struct err *err)
+		   int initrd_fd, const char *cmdline, unsigned int vcpus, uint32_t lines,
+		   struct err *err)
 {
 	struct boot_params params = { .hdr = kernel->header };
 
@@ -124,7 +125,7 @@ int x86_boot_setup(const struct guest_memory *memory, const struct x86_kernel *k
 	write_memory_map(memory, &params);
 	if (load_initrd(memory, kernel, initrd_fd, &params, err) < 0 ||
 	    write_cmdline(memory, cmdline, &params, err) < 0 ||
-	    x86_mptable_write(memory, vcpus, err) < 0)
+	    x86_mptable_write(memory, vcpus, lines, err) < 0)
 		return -1;
 	memcpy(guest_range(memory, X86_ZERO_PAGE, sizeof(params)), &params, sizeof(params));
 	write_page_tables(memory);

@@ -245,5 +245,11 @@ int x86_elf_load(const struct guest_memory *memory, int fd, uint64_t size,
 		    load_segment(&image, i, err) < 0)
 			return -1;
 	kernel->entry = header->e_entry;
+	if (image.shared.end) {
+		const Elf64_Phdr *segment = &image.segments[image.shared_in];
+
+		kernel->shared = segment->p_paddr + (image.shared.offset - segment->p_offset);
+		kernel->shared_size = image.shared.end - image.shared.offset;
+	}
 	return 0;
 }

@@ -13,6 +13,7 @@
 #define LOCAL_APIC   0xfee00000u
 #define IO_APIC	     0xfec00000u
 #define IO_APIC_PINS 24u
+#define TIMER_LINE   0 /* kernels look for it, though there is no PIT */
 #define APIC_VERSION 0x14u
 
 enum entry_type { MP_PROCESSOR, MP_BUS, MP_IO_APIC, MP_INTERRUPT, MP_LOCAL_INTERRUPT };
@@ -98,7 +99,8 @@ static void add_processors(struct table *table, unsigned int vcpus)
 	}
 }
 
-static void add_interrupts(struct table *table, uint8_t io_apic)
+/* A line costs the kernel a descriptor, files in /proc and /sys, and exits to mask it. */
+static void add_interrupts(struct table *table, uint8_t io_apic, uint32_t lines)
 {
 	struct mp_bus isa = { .type = MP_BUS, .id = 0, .name = "ISA   " };
 	struct mp_io_apic apic = { .type = MP_IO_APIC,
@@ -120,7 +122,8 @@ static void add_interrupts(struct table *table, uint8_t io_apic)
 						  .target_apic = io_apic,
 						  .target_pin = line };
 
-		add(table, &interrupt, sizeof(interrupt));
+		if (lines & 1u << line)
+			add(table, &interrupt, sizeof(interrupt));
 	}
 	add(table, &local, sizeof(local));
 	local.interrupt_type = MP_NMI;
@@ -129,7 +132,8 @@ static void add_interrupts(struct table *table, uint8_t io_apic)
 	add(table, &local, sizeof(local));
 }
 
-int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, struct err *err)
+int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, uint32_t lines,
+		      struct err *err)
 {
 	uint8_t *host = guest_range(memory, X86_MP_TABLE, X86_MP_TABLE_SIZE);
 	struct mp_pointer pointer = {
@@ -145,6 +149,7 @@ int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, str
 		.product = "MICROVM     ",
 		.local_apic = LOCAL_APIC,
 	};
+	unsigned int count;
 	struct table table;
 	uint8_t *start;
 
@@ -153,8 +158,10 @@ int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, str
 	start = host + sizeof(pointer);
 	table = (struct table){ .at = start + sizeof(header), .end = host + X86_MP_TABLE_SIZE };
 	add_processors(&table, vcpus);
-	add_interrupts(&table, (uint8_t)vcpus);
-	if (table.entries != vcpus + 2 + IO_APIC_PINS + 2)
+	lines = (lines | 1u << TIMER_LINE) & ((1u << IO_APIC_PINS) - 1);
+	add_interrupts(&table, (uint8_t)vcpus, lines);
+	count = (unsigned int)__builtin_popcount(lines);
+	if (table.entries != vcpus + 2 + count + 2)
 		return err_set(err, 0, "write the MP table: it has no room for %u vCPUs", vcpus);
 	header.entries = table.entries;
 	header.length = (uint16_t)(table.at - start);

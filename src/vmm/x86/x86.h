@@ -30,6 +30,8 @@
 struct x86_kernel {
 	uint64_t entry; /* 64-bit code; rsi is to hold X86_ZERO_PAGE */
 	uint64_t end;	/* nothing of the kernel's lies from here on */
+	/* What is mapped from the file: guest-physical, size 0 where nothing is. */
+	uint64_t shared, shared_size;
 	/* The image's own header, where it has one (bzImage), else zero. */
 	struct setup_header header;
 };
@@ -60,14 +62,17 @@ int x86_read_at(int fd, void *buffer, uint64_t size, uint64_t offset, const char
 /*
  * x86_boot_setup() - initial RAM disk, command line, memory map, page tables, GDT and MP table.
  * @initrd_fd: -1 for none.
+ * @lines: a bit for each line of the I/O APIC that a device has.
  *
  * Returns 0, or -1 with err set.
  */
 int x86_boot_setup(const struct guest_memory *memory, const struct x86_kernel *kernel,
-		   int initrd_fd, const char *cmdline, unsigned int vcpus, struct err *err);
+		   int initrd_fd, const char *cmdline, unsigned int vcpus, uint32_t lines,
+		   struct err *err);
 
 /* x86_mptable_write() - the MultiProcessor Specification 1.4's table: CPUs, interrupt lines. */
-int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, struct err *err);
+int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, uint32_t lines,
+		      struct err *err);
 
 /*
  * x86_cpuid_new() - what this host's KVM can offer, for the caller to free; NULL with err set.
