@@ -159,7 +159,7 @@ static int harden(struct instance *instance, struct err *err)
 {
 	const struct moat_settings *settings = instance->runtime->settings;
 
-	if (instance->container.isolation == ISOLATION_VM && geteuid() != 0)
+	if (instance->container.isolation == ISOLATION_VM && !proc_is_machines_root())
 		return err_set(err, 0,
 			       "level vm needs root: an ordinary user cannot lock its processes "
 			       "up; ordinary users have --isolation=plain");

@@ -59,7 +59,10 @@ class Net(EngineCase):
 
     def test_host(self):
         """--network host"""
-        self.kept_from("--network", "host", levels=["sandbox", "vm"], says="network namespace")
+        self.kept_from("--network", "host", levels=["sandbox"], says="network namespace")
+        if self.level == "vm":
+            self.assertEqual(self.run_("ls", "/sys/class/net", flags=["--network", "host"]).split(), ["lo"])
+            self.skipTest("a microVM cannot use the host's own network, and has none")
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             name = self.start("sh", "-c", "echo hello | nc 127.0.0.1 %d" % port, flags=["--network", "host"])

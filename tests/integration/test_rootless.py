@@ -204,6 +204,11 @@ class Rootless(Ordinary):
         done = subprocess.run(command[:7] + inside + command[7:], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.split(), ["0", "0", str(USER.pw_uid), "1", "moat"])
+        for level in ("sandbox", "vm"):
+            command = self.command("run", "--bundle", self.bundle_path, self.new_id(), level=level)
+            done = subprocess.run(command[:7] + inside + command[7:], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("level %s needs root" % level, done.stderr)
 
 
 V2 = "/sys/fs/cgroup"
