@@ -15,6 +15,7 @@ enum err_special {
 	ERR_PROGRAM_DENIED,		 /* it is there and cannot be executed: 126 */
 	ERR_NO_CONTAINER,		 /* no container of that id */
 	ERR_NOT_RUNNING,		 /* the container's state does not allow it */
+	ERR_INTERRUPTED,		 /* a signal came that ends the command */
 };
 
 struct err {

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -64,10 +63,10 @@ struct exec_options {
 	int preserve_fds;   /* as in create_options */
 	int console_socket;
 	/*
-	 * The caller holds signals back, to pass them on as soon as the process runs; while this
-	 * waits for that, one may end the wait, and these are held back alone. NULL: as it is.
+	 * The caller holds signals back, to pass them on as soon as the process runs, and has this
+	 * descriptor of them (signalfd(2)): one that comes before then ends the wait. 0: none.
 	 */
-	const sigset_t *wait_mask;
+	int signals_fd;
 	bool ignore_paused; /* do it though the container is paused: it runs when that ends */
 };
 

@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -85,7 +84,7 @@ struct sandbox_exec_params {
 	const char *seccomp_cache;
 	const struct hardening *hardening;
 	int no_new_keyring;
-	const sigset_t *wait_mask; /* as in exec_options */
+	int signals_fd; /* as in exec_options */
 	char *(*describe)(const void *context, pid_t pid, const char *status);
 	const void *describe_context;
 };

@@ -233,7 +233,6 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 				     .cgroup = cgroup,
 				     .preserve_fds = preserve_fds,
 				     .ignore_paused = ignore_paused };
-	sigset_t before;
 	int status;
 	bool early;
 
@@ -246,10 +245,10 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 	exec.process = process;
 	/* A machine's monitor does not tell signals of ours from those that end a wait for it. */
 	early = !detach && instance->container.isolation != ISOLATION_VM;
-	sigprocmask(SIG_BLOCK, NULL, &before);
-	exec.wait_mask = early ? &before : NULL;
-	if ((early && foreground_prepare(&foreground, err) < 0) ||
-	    instance_exec(instance, &exec, &foreground.pid, err) < 0 ||
+	if (early && foreground_prepare(&foreground, err) < 0)
+		return -1;
+	exec.signals_fd = early ? foreground.signals.fd : 0;
+	if (instance_exec(instance, &exec, &foreground.pid, err) < 0 ||
 	    (!detach && !early && foreground_prepare(&foreground, err) < 0) ||
 	    write_pid(foreground.pid, err) < 0 || pidfd_send(pidfd_socket, foreground.pid, err) < 0)
 		return -1;

@@ -38,7 +38,7 @@ int plain_exec(struct container *container, const struct exec_options *options, 
 		.preserve_fds = options->preserve_fds,
 		.console_socket = options->console_socket,
 		.seccomp_cache = cache,
-		.wait_mask = options->wait_mask,
+		.signals_fd = options->signals_fd,
 		.describe = plain_describe,
 		.describe_context = container,
 	};

@@ -4,6 +4,7 @@
  * holds for children only; its child joins the rest through the pidfd of the container's init, all
  * at once, and is from then on in the hands of what runs there: it must not be looked into.
  */
+#include "sandbox/exec_wait.h"
 #include "sandbox/harden_private.h"
 #include "sandbox/identity.h"
 #include "sandbox/namespaces.h"
@@ -20,7 +21,6 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -247,16 +247,6 @@ static int forward_listener(const struct exec *exec, pid_t pid, struct err *err)
 	return listener_forward(&exec->listener, pid, params->config->linux_->seccomp, state, err);
 }
 
-/* A signal ends the wait (and us) or is held back: once the process runs, none is lost. */
-static void wait_for_report(const struct exec *exec)
-{
-	struct pollfd report = { .fd = exec->sync, .events = POLLIN };
-
-	while (exec->params->wait_mask && ppoll(&report, 1, NULL, exec->params->wait_mask) < 0 &&
-	       errno == EINTR)
-		;
-}
-
 static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 {
 	struct report report;
@@ -270,7 +260,8 @@ static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 		return -1;
 	}
 
-	wait_for_report(exec);
+	if (exec_wait(exec->sync, exec->params->signals_fd, err) < 0)
+		return err_wrap(err, "run a process in container %s", exec->params->id);
 	do
 		n = recv(exec->sync, &report, sizeof(report), 0);
 	while (n < 0 && errno == EINTR);
@@ -367,7 +358,9 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 			    : hear_from(&exec, child, err);
 	if (r < 0 && child > 0) {
 		kill(child, SIGKILL);
-		proc_wait(child);
+		/* Frozen by v1, it ends only when it is thawed. */
+		if (err->code != ERR_INTERRUPTED)
+			proc_wait(child);
 	}
 	seccomp_filter_free(&exec.seccomp);
 	seccomp_filter_free(&exec.ceiling);
