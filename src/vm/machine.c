@@ -100,6 +100,10 @@ int machine_open(struct machine *machine, const struct container *container,
 		return err_set(err, 0, "vm.hypervisor: moat has its own; remove it");
 	if (vm && vm->image)
 		return err_set(err, 0, "vm.image: not supported; use root.path");
+	if (vm && vm->kernel && !settings->bundle_kernel) {
+		err_set(err, 0, "vm.kernel: a bundle may not choose the guest's kernel");
+		return err_hint(err, "remove it, or set \"bundleKernel\" in /etc/moat/moat.json");
+	}
 	if (vm && vm->kernel) {
 		machine->kernel_path = vm->kernel->path;
 		if (vm->kernel->initrd)

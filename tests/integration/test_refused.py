@@ -176,6 +176,15 @@ class RefusedKernel(Case):
             f.write(data)
         return path
 
+    def test_kernel_of_the_bundle(self):
+        """A file of the host's by a bundle's choice: only where the operator lets it."""
+        self.bundle("true", change=lambda c: c.update(vm={"kernel": {"path": find_kernel(), "parameters": ["quiet"]}}))
+        self.write_settings()
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="vm.kernel")
+        self.settings["bundleKernel"] = True
+        self.write_settings()
+        self.assertEqual(self.run_container().returncode, 0)
+
     def test_no_kernel(self):
         self.settings["kernel"] = os.path.join(self.work, "nowhere")
         self.refuse(self.settings["kernel"])

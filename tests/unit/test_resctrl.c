@@ -89,8 +89,8 @@ static int setup(void **unused)
 {
 	_cleanup_free_ char *info = NULL, *monitors = NULL;
 
-	strcpy(strchr(root, 0) - 6, "XXXXXX");
-	strcpy(strchr(state, 0) - 6, "XXXXXX");
+	memcpy(strchr(root, 0) - 6, "XXXXXX", 6);
+	memcpy(strchr(state, 0) - 6, "XXXXXX", 6);
 	if (!mkdtemp(root) || !mkdtemp(state))
 		return -1;
 	state_fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
