@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool as_json;
+static bool as_json, jail;
 static const char *surface, *engine;
 
 static const struct cli_option options[] = {
 	{ "json", 0, OPTION_FLAG, &as_json, NULL, "one JSON object instead of lines" },
 	{ "surface", 0, OPTION_STRING, &surface, "ID",
 	  "say what a running container can reach of the kernel" },
+	{ "jail", 0, OPTION_FLAG, &jail, NULL,
+	  "say what the processes of a microVM may still do on the host" },
 	{ "engine", 0, OPTION_STRING, &engine, "podman|docker|containerd",
 	  "print the lines that the engine's configuration needs" },
 	{ 0 },
@@ -115,6 +117,10 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 
 	if (surface)
 		return doctor_surface(runtime, surface, as_json, err);
+	if (jail) {
+		doctor_jail(as_json);
+		return 0;
+	}
 	if (engine)
 		return doctor_engine_lines(engine, err);
 	doctor_kernel(&diagnosis);

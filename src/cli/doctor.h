@@ -37,6 +37,9 @@ void found(struct diagnosis *diagnosis, enum verdict verdict, unsigned needed_by
  */
 int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, struct err *err);
 
+/* doctor_jail() - what each process of a microVM may still do, to standard output. */
+void doctor_jail(bool as_json);
+
 /*
  * doctor_engine_lines() - the lines by which an engine's configuration knows moat, to standard
  * output.

@@ -15,6 +15,14 @@ enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_STANDIN, ROLES };
 
 extern const char *const role_names[ROLES];
 
+/* What a role keeps of the host, and so what whoever takes it over has. */
+struct role_reach {
+	uint64_t capabilities; /* bits of those that it keeps */
+	const char *reach;
+};
+
+extern const struct role_reach role_reach[ROLES];
+
 /*
  * Ids for processes that own nothing: the monitor's pid above this, so each machine has its own.
  * It lies just beyond the range that systemd gives to containers.

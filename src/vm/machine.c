@@ -11,7 +11,6 @@
 #include "vmm/vmm.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,12 +27,6 @@
 	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs"
 #define CMDLINE_QUIET "quiet loglevel=0"
 #define CMDLINE_DEBUG "loglevel=7"
-
-#define CAP(name) (1ull << CAP_##name)
-/* fs/fsd.h says why. */
-#define FSD_CAPABILITIES                                                                           \
-	(CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(CHOWN) | CAP(FSETID) | CAP(SETFCAP) | CAP(SETUID) | \
-	 CAP(SETGID))
 
 /* A KVM that needs no hardware is asked whether it can boot a kernel: it would take seconds to
  * fail. */
@@ -186,7 +179,7 @@ static int fsd_body(void *data, int ready_fd)
 				     .monitor_fd = launch->control_fd,
 				     .memory_fd = launch->machine->memory_fd,
 				     .memory_size = launch->machine->size.memory };
-	struct jail jail = { .role = ROLE_FSD, .capabilities = FSD_CAPABILITIES };
+	struct jail jail = { .role = ROLE_FSD, .capabilities = role_reach[ROLE_FSD].capabilities };
 	struct fsd *fsd;
 	struct err err;
 

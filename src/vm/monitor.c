@@ -338,7 +338,7 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    watch_machine(monitor, err) < 0)
 		return -1;
 	if (host_leave_stdio(err) < 0 ||
-	    jail_restrict(ROLE_MONITOR, 1ull << CAP_KILL, err) < 0) /* the vmm is another user's */
+	    jail_restrict(ROLE_MONITOR, role_reach[ROLE_MONITOR].capabilities, err) < 0)
 		return -1;
 	return filter_load(ROLE_MONITOR, err);
 }

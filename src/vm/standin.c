@@ -129,7 +129,7 @@ static int set_up(struct waiting *waiting, struct err *err)
 		return -1;
 	if (standin->cgroup_path && cgroup_enter(standin->cgroup_path, 0, err) < 0)
 		return -1;
-	if (jail_restrict(ROLE_STANDIN, 0, err) < 0)
+	if (jail_restrict(ROLE_STANDIN, role_reach[ROLE_STANDIN].capabilities, err) < 0)
 		return -1;
 	return filter_load(ROLE_STANDIN, err);
 }

@@ -47,6 +47,22 @@ class Doctor(harness.Case):
             self.assertEqual(kvm["verdict"], "fail", kvm)
             self.assertIn("cannot run a kernel", kvm["finding"])
 
+    def test_jail(self):
+        """What the processes of a microVM may do stays a list that can be read: no files and no programs but fsd's files."""
+        roles = {role["role"]: role for role in json.loads(self.ok("doctor", "--jail", "--json").stdout)["roles"]}
+        most = {"monitor": 60, "vmm": 30, "fsd": 40, "standin": 15}
+        self.assertEqual(set(roles), set(most))
+        text = self.ok("doctor", "--jail").stdout.decode()
+        for name, role in roles.items():
+            calls = {call["name"] for call in role["calls"]}
+            self.assertEqual(len(calls), role["systemCalls"])
+            self.assertLessEqual(len(calls), most[name])
+            self.assertFalse(calls & {"execve", "execveat", "fork", "vfork", "clone3", "ptrace", "socket", "connect", "bpf"}, name)
+            self.assertEqual("openat" in calls, name == "fsd")
+            self.assertIn("%s: %d system calls" % (name, len(calls)), text)
+        self.assertEqual(roles["vmm"]["capabilities"], [])
+        self.assertTrue(all(call["checked"] for call in roles["vmm"]["calls"] if call["name"] in ("ioctl", "mmap", "clone")))
+
     def test_memory_of_a_machine(self):
         self.settings.update(memory=100 << 20, overhead=20 << 20)
         self.write_settings()
