@@ -74,7 +74,7 @@ static const struct filter_rule monitor_rules[] = {
 	CALL(clock_getres, "whether the vmm's clock is there"),
 	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the container's terminal"),
 	CALL_IF2(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, 0), "outlive the caller of create"),
-	CALL_IF(kill, IS(1, SIGKILL), "end the vmm and fsd"),
+	CALL_IF(pidfd_send_signal, IS(1, SIGKILL), "end the vmm and fsd, of which it has pidfds"),
 	CALL(wait4, "how they ended"),
 	CALL(close, "connections, and all at the end"),
 	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),

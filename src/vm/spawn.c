@@ -125,7 +125,11 @@ int spawn_end(struct child *child)
 
 	fd_replace(&child->ready_fd, -1);
 	if (child->pid) {
-		kill(child->pid, SIGKILL); /* not reaped yet, so the pid is still its own */
+		/* The monitor's filter knows no kill(2), which would reach any process. */
+		if (child->pidfd >= 0)
+			proc_pidfd_signal(child->pidfd, SIGKILL);
+		else
+			kill(child->pid, SIGKILL);
 		while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
 			;
 		child->pid = 0;
