@@ -2,12 +2,12 @@
 /* A container between its creation and its deletion. */
 #include "runtime/private.h"
 
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
-#include "cgroup/resctrl.h"
 #include "oci/config.h"
 #include "oci/processes.h"
 #include "oci/record.h"
@@ -19,6 +19,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
+
+#define KILLED	       "killed" /* in its directory: it was sent KILL */
+#define DYING_PAUSE_NS 5000000	/* between two looks whether it has ended */
+#define DYING_PAUSES   400	/* 2 s in all */
 
 static const char *const status_names[] = {
 	[STATUS_CREATING] = "creating", [STATUS_CREATED] = "created", [STATUS_RUNNING] = "running",
@@ -199,6 +204,13 @@ int instance_start(struct instance *instance, struct err *err)
 	return -1;
 }
 
+/* For who deletes it next. Where it cannot be written, delete does not wait. */
+static void mark_killed(const struct instance *instance)
+{
+	_cleanup_fd_ int fd = openat(instance->state_fd, KILLED,
+				     O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 int instance_kill(struct instance *instance, int signal, bool all, struct err *err)
 {
 	enum status status = instance_status(instance);
@@ -211,7 +223,11 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 	}
 	if (signal == 0) /* kill(2): only look */
 		return 0;
-	return instance->engine->kill(&instance->container, signal, all, err);
+	if (instance->engine->kill(&instance->container, signal, all, err) < 0)
+		return -1;
+	if (signal == SIGKILL)
+		mark_killed(instance);
+	return 0;
 }
 
 int instance_exec(struct instance *instance, const struct exec_options *options, pid_t *pid,
@@ -272,27 +288,6 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 	return instance->engine->update(&instance->container, resources, err);
 }
 
-int instance_update_shares(struct instance *instance, const char *l3, const char *bandwidth,
-			   struct err *err)
-{
-	const struct moat_settings *settings = instance->container.settings;
-	const struct oci_linux *linux_;
-	_cleanup_free_ char *root = NULL;
-
-	if (instance_config(instance, err) < 0)
-		return -1;
-	linux_ = instance->config->linux_;
-	if (!linux_ || !linux_->intel_rdt)
-		return err_set(err, 0,
-			       "change the shares of container %s: it has no resctrl group, as its "
-			       "config.json had no linux.intelRdt",
-			       instance->container.id);
-	root = resctrl_find(settings->resctrl, err);
-	if (!root)
-		return -1;
-	return resctrl_update(root, linux_->intel_rdt, instance->container.id, l3, bandwidth, err);
-}
-
 struct moat_stats *instance_stats(struct instance *instance, struct err *err)
 {
 	enum status status = instance_status(instance);
@@ -346,13 +341,28 @@ struct moat_processes *instance_describe(struct instance *instance, struct err *
 	return instance->engine->describe(&instance->container, err);
 }
 
+/* Whether it has ended, or does so soon, as it was sent KILL: that takes a moment, more in a guest.
+ */
+static bool is_over(const struct instance *instance)
+{
+	const struct timespec pause = { 0, DYING_PAUSE_NS };
+
+	for (int i = 0; i < DYING_PAUSES; i++) {
+		if (instance_status(instance) == STATUS_STOPPED)
+			return true;
+		if (faccessat(instance->state_fd, KILLED, F_OK, 0) < 0)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
 int instance_delete(struct instance *instance, bool force, struct err *err)
 {
-	enum status status = instance_status(instance);
 	struct err unheard;
 
 	/* In a created one, no program of the user's runs yet that an error could protect. */
-	if (!force && status != STATUS_STOPPED && status != STATUS_CREATED)
+	if (!force && instance_status(instance) != STATUS_CREATED && !is_over(instance))
 		return instance_wrong_state(instance, "delete",
 					    ": kill it first, or give --force to do both", err);
 	if (instance->engine->destroy(&instance->container, err) < 0)

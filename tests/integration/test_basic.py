@@ -294,6 +294,16 @@ class Kernel(Case):
 
 @at_levels("plain", "sandbox", "vm")
 class Lifecycle(Case):
+    def test_delete_right_after_kill(self):
+        """A container that was sent KILL ends within a moment; delete does not make the caller wait for it."""
+        self.bundle("sleep", "1000")
+        for _ in range(3 if IN_LAB else 20):
+            name = self.create()
+            self.ok("start", name)
+            self.refused("delete", name, says="kill it first")
+            self.ok("kill", name, "KILL")
+            self.ok("delete", name)
+
     def test_create_start_kill_delete(self):
         self.bundle("sh", "-c", "trap 'exit 3' TERM; touch /started; while :; do sleep 0.1; done")
         pid_file = os.path.join(self.work, "pid")
