@@ -186,6 +186,10 @@ class Exec(WithConsole):
             for path in (passwd, group):
                 os.rmdir(path) if os.path.isdir(path) else os.path.lexists(path) and os.unlink(path)
                 make(path)
+            if self.level == "vm":
+                time.sleep(1.5)  # a guest keeps names for a second
+                if make == device:
+                    reason = "cannot be opened"  # the file server gives no device to a guest
             self.refused("exec", "--user", "user", name, "true", says=("'user'", "/etc/passwd", reason), timeout=5)
             self.refused("exec", "--user", "7:staff", name, "true", says=("'staff'", "/etc/group", reason), timeout=5)
             self.ok("exec", name, "true", timeout=5)
