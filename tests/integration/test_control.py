@@ -205,8 +205,17 @@ class RunInTheForeground(Case):
         name = self.new_id()
         process = self.start_moat("run", "--bundle", self.bundle_path, name, stderr=-1)
         self.wait_until(lambda: os.path.isdir(os.path.join(self.root, name)) and
-                        self.state(name)["status"] == "running", "it runs")
+                        self.state(name)["status"] == "running" and self.is_free(name), "it runs, and others may change it")
         return name, process
+
+    def is_free(self, name):
+        """The state says running a moment before `moat run` gives its lock up."""
+        with open(os.path.join(self.root, name, "lock"), "r+b") as lock:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def test_others_may_change_and_delete_it(self):
         name, process = self.start()
