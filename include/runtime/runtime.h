@@ -27,10 +27,11 @@ struct runtime_options {
 	const char *isolation;	    /* NULL: not given */
 	const char *settings_path;  /* NULL: the default, which may be missing */
 	const char *cgroup_manager; /* NULL, "cgroupfs", "systemd", "disabled" */
+	bool stateless;		    /* go on where there is nowhere to keep state */
 };
 
 struct runtime {
-	char *root; /* absolute; may not exist yet */
+	char *root; /* absolute; may not exist yet; NULL: there is none (stateless) */
 	struct moat_settings *settings;
 	enum isolation isolation; /* the level asked for; an annotation may raise it */
 	bool no_cgroup;
@@ -43,6 +44,9 @@ struct runtime {
  */
 int runtime_open(struct runtime *runtime, const struct runtime_options *options, struct err *err);
 void runtime_close(struct runtime *runtime);
+
+/* runtime_need_root() - 0, or -1 with err set where there is nowhere to keep state. */
+int runtime_need_root(const struct runtime *runtime, struct err *err);
 
 enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
 

@@ -45,7 +45,8 @@ struct cli_command {
 	const char *details;   /* sentences for --help; NULL: none */
 	const struct cli_option *options;
 	int arguments_min, arguments_max;
-	bool enters; /* a process of moat enters a container: its binary has to be protected */
+	bool stateless; /* works where there is nowhere to keep containers' state */
+	bool enters;	/* a process of moat enters a container: its binary has to be protected */
 	bool options_first; /* options end at the first argument (a command line follows) */
 	int error_status;   /* of an error that has no status of its own; 0: 1 */
 	/*

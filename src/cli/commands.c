@@ -8,7 +8,8 @@ const struct cli_option global_options[] = {
 	{ "root", 0, OPTION_STRING, &globals.root, "DIR",
 	  "where containers' state is kept (/run/moat; else $XDG_RUNTIME_DIR/moat)" },
 	{ "isolation", 0, OPTION_STRING, &globals.isolation, "vm|sandbox|plain",
-	  "what separates containers from the host (vm)" },
+	  "what separates containers from the host (as the program's name says after moat-, else "
+	  "\"level\" of the operator's file, else vm)" },
 	{ "log", 0, OPTION_STRING, &globals.log_path, "FILE", "append log lines to FILE" },
 	{ "log-format", 0, OPTION_STRING, &globals.log_format, "text|json",
 	  "form of log lines (text)" },

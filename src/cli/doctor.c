@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "oci/settings.h"
+#include "runtime/runtime.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -116,7 +117,9 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	_cleanup_free_ char *text = NULL;
 
 	if (surface)
-		return doctor_surface(runtime, surface, as_json, err);
+		return runtime_need_root(runtime, err) < 0
+			       ? -1
+			       : doctor_surface(runtime, surface, as_json, err);
 	if (jail) {
 		doctor_jail(as_json);
 		return 0;
@@ -149,7 +152,9 @@ const struct cli_command doctor_command = {
 	.summary = "say what this machine can do, and what to do about what is missing",
 	.details =
 		"A line for each finding: ok, warn or fail, what it is about, what was found, and "
-		"what to do. Changes nothing. The exit status is 0 where level plain works.",
+		"what to do. Changes nothing. The exit status is 0 where level plain works, else "
+		"1.",
 	.options = options,
+	.stateless = true,
 	.run = doctor,
 };

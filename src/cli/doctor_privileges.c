@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/capability.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct {
@@ -54,6 +55,42 @@ static void check_capabilities(struct diagnosis *diagnosis)
 	if (caps && all)
 		found(diagnosis, VERDICT_OK, 0, "capabilities", NULL, "all that moat needs");
 	cap_free(caps);
+}
+
+/* What podman and docker ask for by themselves, where nobody has told them of less. */
+static const struct {
+	const char *name, *ulimit;
+	__rlimit_resource_t resource;
+	rlim_t asked;
+} limits[] = {
+	{ "open files", "nofile", RLIMIT_NOFILE, 1048576 },
+	{ "processes", "nproc", RLIMIT_NPROC, 1048576 },
+};
+
+/* Without CAP_SYS_RESOURCE a container's hard limits are at most our own. */
+static void check_limits(struct diagnosis *diagnosis)
+{
+	cap_t caps = cap_get_proc();
+	cap_flag_value_t held = CAP_CLEAR;
+	struct rlimit own;
+
+	if (caps)
+		cap_get_flag(caps, CAP_SYS_RESOURCE, CAP_EFFECTIVE, &held);
+	cap_free(caps);
+	for (size_t i = 0; held != CAP_SET && i < ARRAY_LEN(limits); i++) {
+		_cleanup_free_ char *advice = NULL;
+
+		if (getrlimit(limits[i].resource, &own) < 0 || own.rlim_max >= limits[i].asked)
+			continue;
+		advice = xasprintf("raise the hard limit, or have the engine ask for less (podman "
+				   "and docker: --ulimit %s=%ju, or default_ulimits in "
+				   "containers.conf)",
+				   limits[i].ulimit, (uintmax_t)own.rlim_max);
+		found(diagnosis, VERDICT_WARN, 0, "resource limits", advice,
+		      "at most %ju %s: a config.json that asks for more, as engines' do (%ju), "
+		      "fails without CAP_SYS_RESOURCE",
+		      (uintmax_t)own.rlim_max, limits[i].name, (uintmax_t)limits[i].asked);
+	}
 }
 
 static const struct {
@@ -165,6 +202,7 @@ void doctor_privileges(struct diagnosis *diagnosis)
 		found(diagnosis, VERDICT_OK, 0, "user", NULL,
 		      "uid %u: a container needs a user namespace (moat spec --rootless)",
 		      geteuid());
+	check_limits(diagnosis);
 	check_user_namespaces(diagnosis, root);
 	check_namespaces(diagnosis, root);
 }

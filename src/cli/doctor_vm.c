@@ -137,8 +137,12 @@ static void check_tap(struct diagnosis *diagnosis)
 {
 	_cleanup_fd_ int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 
+	const char *advice = errno == EACCES || errno == EPERM
+				     ? "run moat as root; in a container, pass the device in"
+				     : "load the kernel module tun";
+
 	if (fd < 0)
-		found(diagnosis, VERDICT_WARN, 0, "guest network", "load the kernel module tun",
+		found(diagnosis, VERDICT_WARN, 0, "guest network", advice,
 		      "open /dev/net/tun: %m; no microVM can have network interfaces");
 	else
 		found(diagnosis, VERDICT_OK, 0, "guest network", NULL, "/dev/net/tun opens");
@@ -146,6 +150,11 @@ static void check_tap(struct diagnosis *diagnosis)
 
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings)
 {
+	if (geteuid() != 0)
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, "root of the machine",
+		      "run moat as root, or use --isolation=plain",
+		      "level vm needs root, for the ids and the rights that it takes from its "
+		      "processes");
 	check_kvm(diagnosis);
 	check_image(
 		diagnosis, "guest kernel", settings->kernel, is_kernel,
@@ -162,9 +171,15 @@ void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings
 
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime)
 {
-	_cleanup_free_ char *path = xstrdup(runtime->root);
+	_cleanup_free_ char *path = runtime->root ? xstrdup(runtime->root) : NULL;
 	char *slash;
 
+	if (!path) {
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_ALL, "state",
+		      "log in so that it is set (a login of its own, no su), or give --root DIR",
+		      "nowhere to keep the containers' state: XDG_RUNTIME_DIR is not set");
+		return;
+	}
 	while (access(path, F_OK) < 0 && errno == ENOENT && (slash = strrchr(path, '/')) &&
 	       slash != path)
 		*slash = '\0';

@@ -18,5 +18,6 @@ const struct cli_command features_command = {
 	.name = "features",
 	.arguments = "",
 	.summary = "print what this moat supports, as JSON",
+	.stateless = true,
 	.run = features,
 };

@@ -28,7 +28,7 @@ static int exit_status(const struct cli_command *command, const struct err *err)
 static int report(const struct cli_command *command, const struct err *err)
 {
 	log_error("%s", err->text);
-	if (globals.log_path) /* engines read the log, people what is on the terminal */
+	if (log_fd() >= 0) /* engines read the log, people what is on the terminal */
 		dprintf(STDERR_FILENO, "moat: %s\n", err->text);
 	return exit_status(command, err);
 }
@@ -80,6 +80,7 @@ static int run_command_line(const struct cli_command *command, const char *progr
 		.isolation = globals.isolation,
 		.settings_path = globals.config_path,
 		.cgroup_manager = globals.systemd_cgroup ? "systemd" : globals.cgroup_manager,
+		.stateless = command->stateless,
 	};
 	bool help;
 	int first = cli_parse(command->options, command->options_first, argc, argv, &help, err);

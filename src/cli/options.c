@@ -75,6 +75,17 @@ static int option_set(const struct cli_option *option, const char *value, struct
 	return 0;
 }
 
+static bool is_global(const char *word)
+{
+	size_t length = strcspn(word, "=");
+
+	for (const struct cli_option *option = global_options; option->name; option++)
+		if (str_starts_with(word, "--") && strlen(option->name) == length - 2 &&
+		    strncmp(option->name, word + 2, length - 2) == 0)
+			return true;
+	return false;
+}
+
 /* What getopt_long() refused, as its "?" and ":" tell it. */
 static int option_refused(int result, char **argv, struct err *err)
 {
@@ -86,7 +97,10 @@ static int option_refused(int result, char **argv, struct err *err)
 		return err_set(err, 0, "unknown option -%c", optopt);
 	if (optopt)
 		return err_set(err, 0, "option %.64s takes no value", word);
-	return err_set(err, 0, "unknown option %.64s", word);
+	err_set(err, 0, "unknown option %.64s", word);
+	if (is_global(word)) /* and not one of this table */
+		err_hint(err, "it is a global option, which comes before the command");
+	return -1;
 }
 
 /*
@@ -224,6 +238,7 @@ void cli_help_all(void)
 	       "Commands:\n");
 	for (size_t i = 0; commands[i]; i++)
 		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	printf("  %-10s show this, or what a command does and its options\n", "help");
 	printf("\nGlobal options:\n");
 	help_options(global_options);
 	printf("\nmoat help COMMAND, or moat COMMAND --help, tells more of a command, and man moat "

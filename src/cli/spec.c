@@ -37,5 +37,6 @@ const struct cli_command spec_command = {
 	.summary = "write an example config.json that runs a shell",
 	.details = "A config.json that is there already is left as it is, and an error.",
 	.options = options,
+	.stateless = true,
 	.run = spec,
 };

@@ -58,9 +58,10 @@ static int check_bundle(struct instance *instance, const char *bundle,
 	instance->record->rootfs = config->root->path[0] == '/'
 					   ? xstrdup(config->root->path)
 					   : xasprintf("%s/%s", bundle, config->root->path);
-	if (stat(instance->record->rootfs, &st) < 0)
-		return err_set(err, errno, "find the root file system %s",
-			       instance->record->rootfs);
+	if (stat(instance->record->rootfs, &st) < 0) {
+		err_set(err, errno, "find the root file system %s", instance->record->rootfs);
+		return err_hint(err, "root.path of config.json names it");
+	}
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ENOTDIR, "find the root file system %s",
 			       instance->record->rootfs);
@@ -298,8 +299,11 @@ static struct instance *make(const struct runtime *runtime, const char *id, cons
 	if (id_check(id, err) < 0)
 		return NULL;
 	path = realpath(bundle, NULL);
-	if (!path)
-		return err_set(err, errno, "find the bundle %s", bundle), NULL;
+	if (!path) {
+		err_set(err, errno, "find the bundle %s", bundle);
+		err_hint(err, "--bundle names the directory with config.json");
+		return NULL;
+	}
 	instance = instance_new(runtime, id);
 	instance->record = xcalloc(1, sizeof(*instance->record));
 	if (read_bundle(instance, path, options->config, &text, &size, err) < 0 ||

@@ -23,7 +23,7 @@ int image_open(struct image_options *image, bool make, struct err *err)
 	image->work_fd = -1;
 	image->fd = open_directory(image->path, make, "the checkpoint", err);
 	if (image->fd < 0)
-		return -1;
+		return err_hint(err, "--image-path names it");
 	if (!image->work_path)
 		image->work_path = image->path;
 	image->work_fd = open_directory(image->work_path, true, "CRIU's log", err);

@@ -219,7 +219,9 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 		if (all && signal != 0) /* whatever the first process left in the cgroup */
 			return instance->engine->kill(&instance->container, signal, all, err);
 		/* containerd and CRI-O look for the words "container not running". */
-		return instance_wrong_state(instance, "signal", ": container not running", err);
+		err_set(err, ERR_NOT_RUNNING, "signal %s: container not running",
+			instance->container.id);
+		return -1;
 	}
 	if (signal == 0) /* kill(2): only look */
 		return 0;

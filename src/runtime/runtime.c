@@ -65,12 +65,17 @@ static int choose_root(struct runtime *runtime, const struct runtime_options *op
 		runtime->root = xstrdup("/run/moat");
 	} else if (run && *run) {
 		runtime->root = xasprintf("%s/moat", run);
-	} else {
-		return err_set(err, 0,
-			       "nowhere to keep the containers' state: XDG_RUNTIME_DIR is "
-			       "not set; give --root DIR");
 	}
-	return 0;
+	return options->stateless ? 0 : runtime_need_root(runtime, err);
+}
+
+int runtime_need_root(const struct runtime *runtime, struct err *err)
+{
+	if (runtime->root)
+		return 0;
+	return err_set(err, 0,
+		       "nowhere to keep the containers' state: XDG_RUNTIME_DIR is not set; give "
+		       "--root DIR");
 }
 
 static int choose_cgroups(struct runtime *runtime, const char *manager, struct err *err)

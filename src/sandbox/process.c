@@ -102,7 +102,7 @@ static int check_cwd(const char *cwd, struct err *err)
 static int enter_cwd(const char *cwd, struct err *err)
 {
 	if (chdir(cwd) < 0)
-		return err_set(err, errno, "enter the working directory %s", cwd);
+		return err_set(err, errno, "enter the container's working directory %s", cwd);
 	return check_cwd(cwd, err);
 }
 
@@ -294,5 +294,9 @@ int process_execute(struct process_plan *plan, struct err *err)
 	if (process_filter(plan, err) < 0)
 		return -1;
 	execve(plan->program, plan->process->args, env);
-	return process_error(err, errno, plan->process->args[0]);
+	process_error(err, errno, plan->process->args[0]);
+	if (err->code == ERR_PROGRAM_NOT_FOUND) /* program_find() has seen the file */
+		err_hint(err, "what runs it, a script's #! line or a program's ld.so, is not "
+			      "in the container");
+	return -1;
 }

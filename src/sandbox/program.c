@@ -68,6 +68,8 @@ char *program_find(const struct oci_process *process, struct err *err)
 		if (code == 0)
 			return xstrdup(name);
 		process_error(err, code, *name ? name : "''");
+		if (err->code == ERR_PROGRAM_NOT_FOUND)
+			err_hint(err, "the path is one in the container");
 		return NULL;
 	}
 	copy = xstrdup(find_path(process));
@@ -80,10 +82,11 @@ char *program_find(const struct oci_process *process, struct err *err)
 		if (code == EACCES)
 			denied = code;
 	}
-	if (denied)
+	if (denied) {
 		process_error(err, denied, name);
-	else
-		err_set(err, ERR_PROGRAM_NOT_FOUND, "exec %s: executable file not found in $PATH",
-			name);
+		return NULL;
+	}
+	err_set(err, ERR_PROGRAM_NOT_FOUND, "exec %s: executable file not found in $PATH", name);
+	err_hint(err, "in the container that is %s", find_path(process));
 	return NULL;
 }

@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "oci/config.h"
 
+#include <ctype.h>
+#include <string.h>
 #include <sys/resource.h>
 
 static const struct {
@@ -38,9 +40,25 @@ static int find(const char *name)
 	return -1;
 }
 
+/* Without CAP_SYS_RESOURCE a hard limit only goes down; above fs.nr_open none goes. */
+static void advise(const char *type, __rlimit_resource_t resource, struct err *err)
+{
+	struct rlimit own;
+	char name[32] = "";
+
+	if (getrlimit(resource, &own) < 0)
+		return;
+	for (size_t i = strlen("RLIMIT_"), n = 0; type[i] && n < sizeof(name) - 1; i++, n++)
+		name[n] = (char)tolower((unsigned char)type[i]);
+	err_hint(err,
+		 "going above our own hard limit of %llu takes CAP_SYS_RESOURCE: ask for no more "
+		 "(podman and docker: --ulimit %s=%llu)",
+		 (unsigned long long)own.rlim_max, name, (unsigned long long)own.rlim_max);
+}
+
 static int set_one(const struct oci_rlimit *limit, struct err *err)
 {
-	struct rlimit value = { .rlim_cur = limit->soft, .rlim_max = limit->hard }, own;
+	struct rlimit value = { .rlim_cur = limit->soft, .rlim_max = limit->hard };
 	int i = find(limit->type);
 
 	if (i < 0)
@@ -50,9 +68,8 @@ static int set_one(const struct oci_rlimit *limit, struct err *err)
 	if (setrlimit(limits[i].resource, &value) == 0)
 		return 0;
 	err_set(err, errno, "set %s to %llu", limit->type, (unsigned long long)limit->hard);
-	if (err->code == EPERM && getrlimit(limits[i].resource, &own) == 0)
-		err_hint(err, "going above our own hard limit of %llu takes CAP_SYS_RESOURCE",
-			 (unsigned long long)own.rlim_max);
+	if (err->code == EPERM)
+		advise(limit->type, limits[i].resource, err);
 	return -1;
 }
 

@@ -58,8 +58,9 @@ int kvm_open(struct err *err)
 					REAL_KVM_NEEDED);
 		if (code == EACCES || code == EPERM)
 			return err_hint(
-				err, "join the group that owns it (usermod -aG kvm NAME, then log "
-				     "in again); in a container, pass the device in");
+				err, "run moat as root, which level vm needs; in a container, pass "
+				     "the device in; or take another level: --isolation=sandbox, "
+				     "or for an ordinary user --isolation=plain");
 		return -1;
 	}
 	version = ioctl(fd, KVM_GET_API_VERSION, 0);

@@ -321,7 +321,7 @@ class Lifecycle(Case):
         self.refused("delete", name, says="running")
         self.ok("kill", name, "TERM")
         self.wait_status(name, "stopped")
-        self.refused("kill", name, "TERM", says="stopped")
+        self.refused("kill", name, "TERM", says="signal %s: container not running\n" % name)
         self.ok("delete", name)
         self.refused("state", name, says=name)
 

@@ -170,13 +170,36 @@ class Cli(Case):
             self.assertTrue(colour or text.count(b"\n") == 1, text)
         self.assertNotIn(b"\x1b", self.moat("doctor").stdout)
 
+    def test_log_that_cannot_be_opened(self):
+        """There is one place left to say so, once."""
+        self.refused("--log", os.path.join(self.work, "none/log"), "state", "absent", says=["open log file", "No such file"])
+
+    def test_global_option_after_the_command(self):
+        for words in (["state", "--root", "/x", "a"], ["list", "--debug"], ["run", "--log-format=json", "a"],
+                      ["exec", "--isolation", "plain", "a", "b"]):
+            self.refused(*words, says=["unknown option --", "global option, which comes before the command"])
+        self.assertNotIn("global", self.refused("state", "--roo", "/x", "a", says="unknown option --roo"))
+
+    def test_what_to_do_about_what_is_missing(self):
+        self.bundle("nosuch")
+        run = ["run", "--bundle", self.bundle_path]
+        path = next(e for e in self.config["process"]["env"] if e.startswith("PATH="))[5:]
+        self.refused(*run, self.new_id(), says="executable file not found in $PATH; in the container that is " + path)
+        self.config["process"]["args"] = ["/no/such"]
+        self.write_config()
+        self.refused(*run, self.new_id(), says="no such file or directory; the path is one in the container")
+        self.config["root"]["path"] = "nowhere"
+        self.write_config()
+        self.refused(*run, self.new_id(), says=["nowhere: No such file", "root.path of config.json"])
+        self.refused("run", "--bundle", "/nowhere", self.new_id(), says=["/nowhere: No such file", "--bundle names"])
+
     def test_words_that_engines_look_for(self):
         """containerd and CRI-O find out by these whether a container has ended, or is not there."""
         self.refused("kill", "absent", "KILL", says="does not exist")
         self.refused("state", "absent", says="does not exist")
         name = self.running("true")
         self.wait_status(name, "stopped")
-        self.refused("kill", name, "KILL", says="container not running")
+        self.assertEqual(self.refused("kill", name, "KILL"), "moat: signal %s: container not running\n" % name)
         self.refused("kill", name, "0", says="container not running")
         self.ok("delete", name)
 

@@ -47,7 +47,9 @@ class Docs(Case):
 
     def commands(self):
         listed = self.help().split("Commands:\n")[1].split("\n\n")[0]
-        return re.findall(r"^  (\S+)", listed, re.M)
+        names = re.findall(r"^  (\S+)", listed, re.M)
+        names.remove("help")  # tells of the others, and has no options
+        return names
 
     def options(self, *command):
         """{name: (short or "", placeholder)} as --help shows them."""

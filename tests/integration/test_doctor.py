@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """moat doctor: its form, that it agrees with what the machine is, and that it names what is missing."""
+import ctypes
 import json
 import os
 import re
+import resource
 import subprocess
 
 import harness
@@ -131,11 +133,56 @@ class Doctor(harness.Case):
 
     def test_without_a_capability(self):
         def drop_mknod():
-            import ctypes
             PR_CAPBSET_DROP, CAP_MKNOD = 24, 27
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_MKNOD, 0, 0, 0)
         done = self.ok("doctor", preexec_fn=drop_mknod)
         self.assertRegex(done.stdout.decode(), r"(?m)^warn  capabilities: CAP_MKNOD is missing")
+
+    def test_low_limits(self):
+        """Those that engines ask for by themselves cannot be had."""
+        def lower(capability):
+            def change():
+                resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+                ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+            return change
+        CAP_SYS_RESOURCE, CAP_MKNOD = 24, 27
+        text = self.ok("doctor", preexec_fn=lower(CAP_SYS_RESOURCE)).stdout.decode()
+        self.assertRegex(text, r"(?m)^warn  resource limits: at most 512 open files: .*--ulimit nofile=512")
+        with open("/proc/self/status") as f:
+            effective = int(next(line for line in f if line.startswith("CapEff")).split()[1], 16)
+        if effective >> CAP_SYS_RESOURCE & 1:
+            self.assertNotIn("resource limits", self.ok("doctor", preexec_fn=lower(CAP_MKNOD)).stdout.decode())
+
+    def test_an_ordinary_user(self):
+        """Who has no runtime directory and may open no device is told what to do, and features and spec work."""
+        home = os.path.join(self.work, "home")
+        os.mkdir(home)
+        os.chmod(home, 0o777)
+
+        def moat(*words):
+            command = self.command(*words)
+            at = command.index("--root")
+            del command[at:at + 2]
+            return subprocess.run(["setpriv", "--reuid", "5", "--regid", "60", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR",
+                                   *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = moat("doctor", "--json")
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        report = json.loads(done.stdout)
+        found = {finding["topic"]: finding for finding in report["findings"]}
+        self.assertIn("XDG_RUNTIME_DIR is not set", found["state"]["finding"])
+        self.assertIn("--root DIR", found["state"]["advice"])
+        self.assertIn("run moat as root", found["root of the machine"]["advice"])
+        if not os.path.exists("/dev/kvm") or os.stat("/dev/kvm").st_mode & 0o006 == 0:
+            self.assertIn("--isolation=plain", found["kvm"]["finding"])
+        if os.path.exists("/dev/net/tun") and os.stat("/dev/net/tun").st_mode & 0o006 == 0:
+            self.assertIn("run moat as root", found["guest network"]["advice"])
+        for words in (["features"], ["spec", "--bundle", home], ["doctor", "--engine", "podman"], ["doctor", "--jail"]):
+            done = moat(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        for words in (["list"], ["doctor", "--surface", "x"], ["state", "x"]):
+            done = moat(*words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("nowhere to keep the containers' state", done.stderr)
 
     def test_state_that_cannot_be_made(self):
         self.root = os.path.join(self.settings_path, "state")

@@ -48,7 +48,7 @@ class Package(harness.Case):
         wrong = self.run_in(tree, "dpkg", "--verify", "moat").splitlines()
         self.assertEqual([line for line in wrong if "/usr/share/man" not in line and "/usr/share/doc" not in line], [])
         made = self.files(tree) - before
-        for path in ("/usr/bin/moat", "/usr/bin/moat-sandbox", "/usr/bin/moat-plain", "/usr/lib/moat/agent.cpio",
+        for path in ("/usr/bin/moat", "/usr/bin/moat-vm", "/usr/bin/moat-sandbox", "/usr/bin/moat-plain", "/usr/lib/moat/agent.cpio",
                      "/etc/moat/moat.json",
                      "/usr/share/bash-completion/completions/moat"):
             self.assertIn(path, made)

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -285,6 +286,7 @@ static void test_read_text(void **state)
 static void test_proc(void **state)
 {
 	uint64_t ticks;
+	siginfo_t ended;
 	bool zombie;
 	pid_t pid;
 
@@ -295,7 +297,8 @@ static void test_proc(void **state)
 	pid = fork();
 	if (pid == 0)
 		_exit(3);
-	usleep(100000);
+	/* until it has ended; it stays to be reaped */
+	assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
 	assert_int_equal(proc_start_time(pid, &ticks, &zombie), 0);
 	assert_true(zombie);
 	assert_false(proc_is_alive(pid, ticks));
