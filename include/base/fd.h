@@ -95,5 +95,13 @@ ssize_t fd_receive(int sock, void *data, size_t size, int *fds, size_t max);
  */
 int fd_socketpair(int type, int pair[2]);
 
+/*
+ * fd_connect() - connect to a Unix stream socket.
+ * @name: what listens there, for messages.
+ *
+ * Returns a descriptor, or -1 with err set.
+ */
+int fd_connect(const char *name, const char *path, struct err *err);
+
 /* fd_reopen() - open the file behind fd anew through /proc/self/fd (for an O_PATH descriptor). */
 int fd_reopen(int fd, int flags);

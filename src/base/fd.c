@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 int fd_open_standard(void)
 {
@@ -218,6 +219,20 @@ ssize_t fd_receive(int sock, void *data, size_t size, int *fds, size_t max)
 int fd_socketpair(int type, int pair[2])
 {
 	return socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair);
+}
+
+int fd_connect(const char *name, const char *path, struct err *err)
+{
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t length = strlen(path);
+
+	if (length >= sizeof(address.sun_path))
+		return err_set(err, ENAMETOOLONG, "connect to the %s %s", name, path);
+	memcpy(address.sun_path, path, length);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return err_set(err, errno, "connect to the %s %s", name, path);
+	return fd_steal(&fd);
 }
 
 int fd_reopen(int fd, int flags)

@@ -5,24 +5,9 @@
 #include "base/fd.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-
-int socket_connect(const char *name, const char *path, int *fd, struct err *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return err_set(err, ENAMETOOLONG, "connect to the %s %s", name, path);
-	memcpy(address.sun_path, path, strlen(path));
-	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (*fd < 0 || connect(*fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return err_set(err, errno, "connect to the %s %s", name, path);
-	return 0;
-}
 
 int console_pair(struct console *console, int *other, struct err *err)
 {

@@ -20,14 +20,6 @@ struct console {
 	bool raw;
 };
 
-/*
- * socket_connect() - connect to a Unix socket of the engine.
- * @name: what it is, for messages.
- *
- * Returns 0, or -1 with err set.
- */
-int socket_connect(const char *name, const char *path, int *fd, struct err *err);
-
 /* console_pair() - a pair whose other end goes to create_options.console_socket. 0, or -1. */
 int console_pair(struct console *console, int *other, struct err *err);
 

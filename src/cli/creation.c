@@ -3,7 +3,6 @@
 #include "cli/creation.h"
 
 #include "base/log.h"
-#include "cli/console.h"
 
 #include <sys/syscall.h>
 
@@ -11,8 +10,8 @@ struct creation creation = { .bundle = ".", .options.console_socket = -1, .pidfd
 
 int pidfd_connect(const char *path, int *fd, struct err *err)
 {
-	*fd = -1;
-	return path ? socket_connect("pidfd socket", path, fd, err) : 0;
+	*fd = path ? fd_connect("pidfd socket", path, err) : -1;
+	return path && *fd < 0 ? -1 : 0;
 }
 
 int pidfd_send(int socket, pid_t pid, struct err *err)
@@ -40,8 +39,8 @@ int creation_prepare(struct err *err)
 		return -1;
 	if (!creation.console_path)
 		return 0;
-	return socket_connect("console socket", creation.console_path,
-			      &creation.options.console_socket, err);
+	creation.options.console_socket = fd_connect("console socket", creation.console_path, err);
+	return creation.options.console_socket < 0 ? -1 : 0;
 }
 
 struct instance *creation_create(const struct runtime *runtime, const char *id, struct err *err)

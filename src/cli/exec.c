@@ -192,8 +192,10 @@ static int open_console(struct foreground *foreground, struct oci_process *proce
 			       "give --tty too");
 	if (!process->terminal)
 		return 0;
-	if (console_path)
-		return socket_connect("console socket", console_path, &exec->console_socket, err);
+	if (console_path) {
+		exec->console_socket = fd_connect("console socket", console_path, err);
+		return exec->console_socket < 0 ? -1 : 0;
+	}
 	if (detach)
 		return err_set(err, 0,
 			       "a terminal of a process in the background has to go "

@@ -12,9 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 
 #define WAIT_MS	  10000
@@ -80,19 +78,6 @@ static int wait_for_it(const struct listener *listener, int pidfd, struct err *e
 		       WAIT_MS / 1000);
 }
 
-static int connect_agent(const char *path, struct err *err)
-{
-	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return err_set(err, ENAMETOOLONG, "connect to the seccomp agent %s", path);
-	strcpy(address.sun_path, path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return err_set(err, errno, "connect to the seccomp agent %s", path);
-	return fd_steal(&fd);
-}
-
 static char *describe(pid_t pid, const struct oci_seccomp *seccomp, const char *state,
 		      struct err *err)
 {
@@ -138,7 +123,7 @@ int listener_forward(const struct listener *listener, pid_t pid, const struct oc
 		return -1;
 	if (strlen(text) > STATE_MAX)
 		return err_set(err, EMSGSIZE, "send the seccomp listener");
-	agent = connect_agent(seccomp->listener_path, err);
+	agent = fd_connect("seccomp agent", seccomp->listener_path, err);
 	if (agent < 0)
 		return -1;
 	if (fd_send(agent, text, strlen(text), &fd, 1) < 0)

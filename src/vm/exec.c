@@ -30,8 +30,10 @@ static int write_texts(const struct exec_options *options, uint32_t *total, stru
 		return err_set(err, E2BIG, "describe the process to the container's monitor");
 	all = xcalloc(size, 1);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		strcpy(all + used, texts[i]);
-		used += strlen(texts[i]) + 1;
+		size_t length = strlen(texts[i]) + 1;
+
+		memcpy(all + used, texts[i], length);
+		used += length;
 	}
 	*total = (uint32_t)size;
 	return control_text(all, size, err);
