@@ -115,13 +115,17 @@ struct vmm_event {
 
 /*
  * vmm_setup() - create the VM, load the kernel, make the devices: everything that needs calls which
- * the jail forbids later. vmm_run() - start the vCPUs and serve until the machine ends; the reason
- * goes to the monitor as VMM_EVENT_ENDED.
+ * the jail forbids later. vmm_start() - the vCPUs' threads, which wait; they are made behind the
+ * jail's walls (so that they are in it) and before its filter (so that it need not know how).
+ * vmm_run() - let the vCPUs go and serve until the machine ends; the reason goes to the monitor as
+ * VMM_EVENT_ENDED.
  *
  * vmm_setup() returns a machine, or NULL with err set (the message is for the user: it says where
- * the kernel image is broken, or what KVM refused). vmm_run() returns 0, or -1 with err set,
- * and frees the machine; the configuration's descriptors stay the caller's.
+ * the kernel image is broken, or what KVM refused). vmm_start() and vmm_run() return 0, or -1 with
+ * err set. From vmm_start() on the machine ends with its process, which has no other use. The
+ * configuration's descriptors stay the caller's.
  */
 struct vmm;
 struct vmm *vmm_setup(const struct vmm_config *config, struct err *err);
+int vmm_start(struct vmm *vmm, struct err *err);
 int vmm_run(struct vmm *vmm, struct err *err);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,14 @@ static struct scmp_arg_cmp compare(const struct filter_argument *argument)
 	return SCMP_CMP(argument->index, SCMP_CMP_MASKED_EQ, argument->mask, argument->value);
 }
 
+static bool has_rule(enum role role, int call)
+{
+	for (const struct filter_rule *rule = filter_rules(role); rule->line.why; rule++)
+		if (rule->line.call == call)
+			return true;
+	return false;
+}
+
 static int fill(scmp_filter_ctx filter, enum role role)
 {
 	int r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, OPTIMIZE_TREE);
@@ -45,7 +54,9 @@ static int fill(scmp_filter_ctx filter, enum role role)
 						 rule->line.arguments, arguments);
 	}
 	for (size_t i = 0; i < FILTER_ABSENT && r == 0; i++)
-		r = seccomp_rule_add_exact(filter, SCMP_ACT_ERRNO(ENOSYS), filter_absent[i], 0);
+		if (!has_rule(role, filter_absent[i]))
+			r = seccomp_rule_add_exact(filter, SCMP_ACT_ERRNO(ENOSYS), filter_absent[i],
+						   0);
 	return r;
 }
 

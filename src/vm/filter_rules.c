@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The system calls of each role, with the reason beside each. What is not listed ends the process.
- * clone3(2) answers ENOSYS, since its arguments lie in memory that a filter cannot read; the C
- * library then uses clone(2).
+ * The system calls of each role, with the reason beside each. What is not listed ends the process,
+ * save for some of the allocator's: those answer ENOSYS. No role makes processes or threads.
  */
 #include "vm/filter_rules.h"
 
 #include <linux/if_tun.h>
 #include <linux/kvm.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -43,17 +41,9 @@
 	{                                                                                          \
 		index, bits, 0                                                                     \
 	}
-#define WITH(index, mask, value)                                                                   \
-	{                                                                                          \
-		index, mask, value                                                                 \
-	}
 
 /* Of the vmm in its pid namespace. */
 #define VMM_PID 1
-
-/* The flags of a thread of this process: it shares everything. */
-#define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
-#define THREAD_MASK  (THREAD_FLAGS | CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
 static const struct filter_rule monitor_rules[] = {
 	CALL(epoll_wait, "the loop"),
@@ -121,21 +111,12 @@ static const struct filter_rule vmm_rules[] = {
 	CALL(close, "streams that have ended"),
 	CALL(getrandom, "the entropy device"),
 	CALL(futex, "between the vCPUs' threads and the loop's"),
-	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator, stacks; never executable"),
-	CALL(munmap, "the same, given back"),
-	CALL_IF(mprotect, WITHOUT(2, PROT_EXEC), "guard pages of stacks; never executable"),
-	CALL(madvise, "stacks of threads that ended"),
 	CALL(brk, "the allocator"),
-	CALL_IF(clone, WITH(0, THREAD_MASK, THREAD_FLAGS), "threads of the vCPUs, no processes"),
-	CALL(set_robust_list, "the C library starts a thread"),
-	CALL(rseq, "the C library starts a thread"),
-	CALL(rt_sigprocmask, "the C library starts a thread; signals meant for vCPUs"),
-	CALL(rt_sigaction, "the handler of the signal that takes a vCPU out of KVM_RUN"),
-	CALL(rt_sigreturn, "that handler returns"),
-	CALL_IF(tgkill, IS(0, VMM_PID), "that signal, to a thread of this process"),
-	CALL(getpid, "the C library sends that signal"),
+	CALL_IF2(tgkill, IS(0, VMM_PID), IS(2, SIGUSR1),
+		 "take a vCPU of this process out of KVM_RUN"),
+	CALL(rt_sigreturn, "the handler of that signal returns"),
 	CALL(clock_gettime, "times of log lines, where the vDSO cannot tell them"),
-	CALL(exit, "a thread ends"),
+	CALL(restart_syscall, "the process was stopped and goes on"),
 	CALL(exit_group, "the process ends"),
 	END,
 };
@@ -191,7 +172,9 @@ static const struct filter_rule *const rules[ROLES] = {
 	[ROLE_STANDIN] = standin_rules,
 };
 
-const int filter_absent[FILTER_ABSENT] = { SYS_clone3, SYS_mremap };
+/* The allocator asks for these where its heap cannot grow, and then says that there is no memory.
+ */
+const int filter_absent[FILTER_ABSENT] = { SYS_mmap, SYS_munmap, SYS_mremap };
 
 const struct filter_rule *filter_rules(enum role role)
 {

@@ -5,7 +5,7 @@
 #include "vm/jail.h"
 
 #define FILTER_RULE_ARGUMENTS 2
-#define FILTER_ABSENT	      2
+#define FILTER_ABSENT	      3
 
 /* Holds where (argument index & mask) is value. */
 struct filter_argument {
@@ -21,5 +21,5 @@ struct filter_rule {
 /* filter_rules() - the table of a role. */
 const struct filter_rule *filter_rules(enum role role);
 
-/* Calls that every role is told do not exist (ENOSYS): the C library has others for them. */
+/* Calls that a role without a rule for them is told do not exist (ENOSYS). */
 extern const int filter_absent[FILTER_ABSENT];

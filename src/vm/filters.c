@@ -32,8 +32,13 @@ static const struct sock_fprog programs[ROLES] = {
 
 int filter_load(enum role role, struct err *err)
 {
-	if (ENFORCED && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &programs[role]) < 0)
-		return err_set(err, errno, "load the system call filter of the %s",
+	long r = 0;
+
+	if (ENFORCED)
+		r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+			    &programs[role]);
+	if (r != 0) /* above 0: a thread that has another filter */
+		return err_set(err, r < 0 ? errno : EBUSY, "load the system call filter of the %s",
 			       role_names[role]);
 	return 0;
 }

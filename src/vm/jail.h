@@ -51,7 +51,8 @@ int jail_enter(const struct jail *jail, struct err *err);
 int jail_restrict(enum role role, uint64_t capabilities, struct err *err);
 
 /*
- * filter_load() - the seccomp filter of a role, the last step: any other call ends the process.
+ * filter_load() - the seccomp filter of a role, on all its threads, the last step: any other call
+ * ends the process.
  * Returns 0, or -1 with err set.
  */
 int filter_load(enum role role, struct err *err);

@@ -164,7 +164,8 @@ static int vmm_body(void *data, int ready_fd)
 
 	vmm = vmm_setup(&config, &err);
 	close_parts(machine);
-	if (!vmm || jail_enter(&jail, &err) < 0 || filter_load(ROLE_VMM, &err) < 0) {
+	if (!vmm || jail_enter(&jail, &err) < 0 || vmm_start(vmm, &err) < 0 ||
+	    filter_load(ROLE_VMM, &err) < 0) {
 		spawn_ready(ready_fd, &err);
 		return 1;
 	}

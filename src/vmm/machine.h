@@ -20,10 +20,11 @@ struct vcpu {
 	struct vmm *vmm;
 	int fd;
 	struct kvm_run *run;
-	pthread_t thread;
+	pid_t tid; /* of its thread, in the vmm's pid namespace; 0: there is none */
 };
 
-enum run_state { RUN_GO, RUN_PAUSE, RUN_STOP };
+/* RUN_WAIT: the threads are there, the guest has not begun. */
+enum run_state { RUN_WAIT, RUN_GO, RUN_PAUSE, RUN_STOP };
 
 struct vmm {
 	struct guest_memory memory;
@@ -43,13 +44,16 @@ struct vmm {
 
 	struct vcpu vcpus[VMM_VCPUS_MAX];
 	unsigned int vcpu_count;
+	uint8_t *stacks; /* of their threads */
+	pid_t pid;	 /* of the process, as the threads' signals are sent to */
 
 	/* Shared with the vCPUs: what they are to do, and the number of the last pause. */
 	pthread_mutex_t run_lock;
 	pthread_cond_t run_changed;
 	enum run_state run;
 	uint64_t pause;
-	unsigned int parked; /* the loop's: vCPUs that stand still for this pause */
+	unsigned int waiting, stopped; /* threads that have got so far */
+	unsigned int parked;	       /* the loop's: vCPUs that stand still for this pause */
 
 	/* Why the machine ended: the first reason counts. */
 	enum vmm_end end; /* 0: it runs */
@@ -78,12 +82,20 @@ void machine_mmio(struct vmm *vmm, uint64_t address, uint8_t *data, uint32_t siz
 
 /* vcpus_create() - all vCPUs, the first to enter the kernel. Returns 0, or -1 with err set. */
 int vcpus_create(struct vmm *vmm, unsigned int count, uint64_t entry, struct err *err);
-/* vcpus_start() - a thread for each. Returns 0, or -1 with err set. */
+/*
+ * vcpus_start() - a thread for each, which waits for its first command and has by then made every
+ * system call that a thread begins with. Returns 0, or -1 with err set.
+ */
 int vcpus_start(struct vmm *vmm, struct err *err);
-/* vcpus_command() - have every vCPU go on, stand still, or end its thread. */
+/* vcpus_command() - have every vCPU go on, stand still, or never run again. */
 void vcpus_command(struct vmm *vmm, enum run_state run);
-/* vcpus_join() - wait for the threads to end, after calls_close() and RUN_STOP. */
-void vcpus_join(struct vmm *vmm);
+/*
+ * vcpus_wait_stopped() - wait until no vCPU runs any more, after calls_close() and RUN_STOP. The
+ * threads stay, asleep: how the C library ends one would take calls that the jail forbids.
+ */
+void vcpus_wait_stopped(struct vmm *vmm);
+/* vcpus_close() - give back what vcpus_create() made, where there are no threads. */
+void vcpus_close(struct vmm *vmm);
 
 /* control_init() - listen to the monitor. fd stays the caller's. Returns 0, or -1 with err set. */
 int control_init(struct vmm *vmm, int fd, struct err *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vCPU threads. Each runs its vCPU until an exit needs it, and whatever concerns more than itself
- * it hands to the loop. To stop one, immediate_exit is set and a signal sent: whether it is inside
- * KVM_RUN or just before it, it comes out with EINTR, its last I/O completed, and looks at what it
- * is to do.
+ * vCPU threads, made before the jail closes. Each runs its vCPU until an exit needs it, and
+ * whatever concerns more than itself it hands to the loop. To stop one, immediate_exit is set and a
+ * signal sent: whether it is inside KVM_RUN or just before it, it comes out with EINTR, its last
+ * I/O completed, and looks at what it is to do.
  */
 #include "vmm/machine.h"
 
@@ -17,9 +17,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #define KICK_SIGNAL SIGUSR1
-#define STACK_SIZE  (128u << 10)
+#define STACK_SIZE  (128ul << 10)
+#define GUARD_SIZE  4096ul /* in front of each stack, of memory that faults */
 
 struct ending {
 	struct vmm *vmm;
@@ -138,10 +140,36 @@ static bool vcpu_exit(struct vcpu *vcpu)
 	}
 }
 
+/* Returns whether there is to be a guest at all. */
+static bool vcpu_wait(struct vcpu *vcpu)
+{
+	struct vmm *vmm = vcpu->vmm;
+	bool go;
+
+	pthread_mutex_lock(&vmm->run_lock);
+	vcpu->tid = gettid();
+	vmm->waiting++;
+	pthread_cond_broadcast(&vmm->run_changed);
+	while (vmm->run == RUN_WAIT)
+		pthread_cond_wait(&vmm->run_changed, &vmm->run_lock);
+	go = vmm->run != RUN_STOP;
+	pthread_mutex_unlock(&vmm->run_lock);
+	return go;
+}
+
+static void __attribute__((noreturn)) vcpu_sleep(struct vmm *vmm)
+{
+	pthread_mutex_lock(&vmm->run_lock);
+	vmm->stopped++;
+	pthread_cond_broadcast(&vmm->run_changed);
+	for (;;)
+		pthread_cond_wait(&vmm->run_changed, &vmm->run_lock);
+}
+
 static void *vcpu_thread(void *data)
 {
 	struct vcpu *vcpu = data;
-	bool go = true;
+	bool go = vcpu_wait(vcpu);
 
 	while (go) {
 		if (ioctl(vcpu->fd, KVM_RUN, 0) == 0) {
@@ -154,7 +182,7 @@ static void *vcpu_thread(void *data)
 			go = vcpu_end(vcpu, VMM_END_KVM, "run a vCPU: %s", strerror(errno));
 		}
 	}
-	return NULL;
+	vcpu_sleep(vcpu->vmm);
 }
 
 int vcpus_create(struct vmm *vmm, unsigned int count, uint64_t entry, struct err *err)
@@ -183,25 +211,53 @@ static void kicked(int signal)
 	/* It is there to interrupt KVM_RUN. */
 }
 
+/* Their own, so that the C library neither makes nor gives any back while the guest runs. */
+static int make_stacks(struct vmm *vmm, struct err *err)
+{
+	size_t each = GUARD_SIZE + STACK_SIZE;
+
+	vmm->stacks = mmap(NULL, vmm->vcpu_count * each, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+	if (vmm->stacks == MAP_FAILED)
+		return err_set(err, errno, "allocate the stacks of %u vCPUs", vmm->vcpu_count);
+	for (unsigned int i = 0; i < vmm->vcpu_count; i++)
+		if (mprotect(vmm->stacks + i * each, GUARD_SIZE, PROT_NONE) < 0)
+			return err_set(err, errno, "guard the stack of a vCPU's thread");
+	return 0;
+}
+
+static int start_thread(struct vmm *vmm, unsigned int index, struct err *err)
+{
+	uint8_t *stack = vmm->stacks + index * (GUARD_SIZE + STACK_SIZE) + GUARD_SIZE;
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int r;
+
+	pthread_attr_init(&attributes);
+	r = pthread_attr_setstack(&attributes, stack, STACK_SIZE);
+	if (r == 0)
+		r = pthread_create(&thread, &attributes, vcpu_thread, &vmm->vcpus[index]);
+	pthread_attr_destroy(&attributes);
+	return r ? err_set(err, r, "start a vCPU's thread") : 0;
+}
+
 int vcpus_start(struct vmm *vmm, struct err *err)
 {
 	struct sigaction action = { .sa_handler = kicked };
-	pthread_attr_t attributes;
-	int r = 0;
 
+	vmm->pid = getpid();
 	if (sigaction(KICK_SIGNAL, &action, NULL) < 0)
 		return err_set(err, errno, "handle the signal that stops a vCPU");
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_SIZE);
-	for (unsigned int i = 0; i < vmm->vcpu_count && r == 0; i++) {
-		struct vcpu *vcpu = &vmm->vcpus[i];
-
-		r = pthread_create(&vcpu->thread, &attributes, vcpu_thread, vcpu);
-		if (r != 0)
-			vcpu->thread = 0;
-	}
-	pthread_attr_destroy(&attributes);
-	return r ? err_set(err, r, "start a vCPU's thread") : 0;
+	if (make_stacks(vmm, err) < 0)
+		return -1;
+	for (unsigned int i = 0; i < vmm->vcpu_count; i++)
+		if (start_thread(vmm, i, err) < 0)
+			return -1;
+	pthread_mutex_lock(&vmm->run_lock);
+	while (vmm->waiting < vmm->vcpu_count)
+		pthread_cond_wait(&vmm->run_changed, &vmm->run_lock);
+	pthread_mutex_unlock(&vmm->run_lock);
+	return 0;
 }
 
 void vcpus_command(struct vmm *vmm, enum run_state run)
@@ -215,21 +271,26 @@ void vcpus_command(struct vmm *vmm, enum run_state run)
 	pthread_cond_broadcast(&vmm->run_changed);
 	pthread_mutex_unlock(&vmm->run_lock);
 	for (unsigned int i = 0; i < vmm->vcpu_count && run != RUN_GO; i++) {
-		if (!vmm->vcpus[i].thread)
+		if (!vmm->vcpus[i].tid)
 			continue;
 		__atomic_store_n(&vmm->vcpus[i].run->immediate_exit, 1, __ATOMIC_SEQ_CST);
-		pthread_kill(vmm->vcpus[i].thread, KICK_SIGNAL);
+		/* As pthread_kill(3), which asks for the pid and masks signals each time. */
+		syscall(SYS_tgkill, vmm->pid, vmm->vcpus[i].tid, KICK_SIGNAL);
 	}
 }
 
-void vcpus_join(struct vmm *vmm)
+void vcpus_wait_stopped(struct vmm *vmm)
+{
+	pthread_mutex_lock(&vmm->run_lock);
+	while (vmm->stopped < vmm->waiting)
+		pthread_cond_wait(&vmm->run_changed, &vmm->run_lock);
+	pthread_mutex_unlock(&vmm->run_lock);
+}
+
+void vcpus_close(struct vmm *vmm)
 {
 	for (unsigned int i = 0; i < vmm->vcpu_count; i++) {
-		struct vcpu *vcpu = &vmm->vcpus[i];
-
-		if (vcpu->thread)
-			pthread_join(vcpu->thread, NULL);
-		munmap(vcpu->run, vmm->kvm.run_size);
-		fd_replace(&vcpu->fd, -1);
+		munmap(vmm->vcpus[i].run, vmm->kvm.run_size);
+		fd_replace(&vmm->vcpus[i].fd, -1);
 	}
 }

@@ -4,10 +4,10 @@
  *
  * What vmm_run() asks of the host, and the jail therefore has to allow: KVM_RUN, and on the way out
  * of a crash KVM_GET_REGS, after a pause KVM_KVMCLOCK_CTRL, and KVM_IRQFD and KVM_IOEVENTFD for a
- * network device that appears; threads for the vCPUs, and signals to them (and the C library's
- * mmap, mprotect and madvise for their stacks); epoll, reads and writes of eventfds; sendmsg and
- * recvmsg with the monitor and fsd, poll for fsd's answer and the console; getrandom; munmap and
- * close at the end; and what sockets' streams need (vsock.c).
+ * network device that appears; signals to the vCPUs' threads; epoll, reads and writes of eventfds;
+ * sendmsg and recvmsg with the monitor and fsd, poll for fsd's answer and the console; getrandom;
+ * brk; and what sockets' streams need (vsock.c). Threads, their stacks and signal handlers are made
+ * by vmm_start(), and the end of the process takes all of it away.
  */
 #include "vmm/machine.h"
 
@@ -17,6 +17,7 @@
 #include "vmm/x86/x86.h"
 
 #include <linux/virtio_mmio.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -177,10 +178,10 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	return 0;
 }
 
-/* When no vCPU's thread is left. */
+/* Of a setup that failed: there are no threads yet. */
 static void machine_free(struct vmm *vmm)
 {
-	vcpus_join(vmm);
+	vcpus_close(vmm);
 	for (unsigned int i = 0; i < vmm->devices; i++)
 		mmio_free(&vmm->mmio[i]);
 	for (unsigned int i = 0; i < vmm->nets; i++)
@@ -212,23 +213,29 @@ struct vmm *vmm_setup(const struct vmm_config *config, struct err *err)
 	return NULL;
 }
 
+int vmm_start(struct vmm *vmm, struct err *err)
+{
+	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of its stream alone */
+	/* One heap, grown by brk(2) alone: nothing is mapped or unmapped while the guest runs. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	return vcpus_start(vmm, err);
+}
+
 int vmm_run(struct vmm *vmm, struct err *err)
 {
 	int r;
 
-	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of its stream alone */
-	r = vcpus_start(vmm, err);
-	if (r == 0) {
-		control_event(vmm, VMM_EVENT_BOOTED, 0);
-		r = loop_run(&vmm->loop, err);
-	}
+	vcpus_command(vmm, RUN_GO);
+	control_event(vmm, VMM_EVENT_BOOTED, 0);
+	r = loop_run(&vmm->loop, err);
 	if (r < 0)
 		machine_end(vmm, VMM_END_ERROR, "%s", err->text);
 	calls_close(&vmm->calls);
 	vcpus_command(vmm, RUN_STOP);
+	vcpus_wait_stopped(vmm);
 	if (vmm->serial)
 		serial_flush(vmm->serial);
 	control_event(vmm, VMM_EVENT_ENDED, 0);
-	machine_free(vmm);
 	return r;
 }

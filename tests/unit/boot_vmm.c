@@ -41,7 +41,7 @@ static int run(struct vmm_config *config, double start)
 	if (!vmm)
 		return fail(&err);
 	fprintf(stderr, "boot_vmm: setup took %.2f ms\n", (now() - start) * 1e3);
-	return vmm_run(vmm, &err) < 0 ? fail(&err) : 0;
+	return vmm_start(vmm, &err) < 0 || vmm_run(vmm, &err) < 0 ? fail(&err) : 0;
 }
 
 static int watch(int control, double start)

@@ -75,7 +75,7 @@ static void child(struct vmm_config *config)
 	struct err err;
 	struct vmm *vmm = vmm_setup(config, &err);
 
-	if (!vmm || vmm_run(vmm, &err) < 0) {
+	if (!vmm || vmm_start(vmm, &err) < 0 || vmm_run(vmm, &err) < 0) {
 		print_error("%s\n", err.text);
 		_exit(1);
 	}
