@@ -135,7 +135,10 @@ static int set_owner_and_mode(struct session *session, struct node *node,
 
 	if (fd < 0)
 		return fd;
-	/* The owner first: that takes the set-id bits, which a mode given as well would set. */
+	/* The owner first: that takes the set-id bits, which a mode given as well would set. But
+	 * for set-group-id without group execution, which stays for one in the group: who is, only
+	 * the guest knows, and it gives no privilege. */
+	creds_keep_set_id(&session->creds, true);
 	if (in->valid & (FATTR_UID | FATTR_GID) &&
 	    fchownat(fd, "", in->valid & FATTR_UID ? in->uid : (uid_t)-1,
 		     in->valid & FATTR_GID ? in->gid : (gid_t)-1, AT_EMPTY_PATH) < 0)
@@ -144,7 +147,6 @@ static int set_owner_and_mode(struct session *session, struct node *node,
 		return 0;
 	if (S_ISLNK(node->identity.type))
 		return -EOPNOTSUPP;
-	creds_keep_set_id(&session->creds, true);
 	return fchmodat(AT_FDCWD, fd_path(fd, path), in->mode & ALLPERMS, 0) < 0 ? -errno : 0;
 }
 

@@ -136,7 +136,7 @@ static const struct filter_rule fsd_rules[] = {
 	CALL(preadv, "read, into the guest's buffers"),
 	CALL(pwritev2, "write, from the guest's buffers"),
 	CALL(copy_file_range, "copy_file_range"),
-	CALL(ftruncate, "a new size"),
+	CALL(truncate, "a new size"),
 	CALL(fallocate, "fallocate"),
 	CALL(fsync, "fsync"),
 	CALL(fdatasync, "fdatasync"),
