@@ -11,8 +11,15 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+
+#define CLAIM "moat-machine"
+#define HINT_SHARING                                                                               \
+	"run containers that share namespaces, as those of a pod, with --isolation=sandbox"
 
 static bool is_own(int namespace)
 {
@@ -20,6 +27,32 @@ static bool is_own(int namespace)
 
 	return stat("/proc/self/ns/net", &own) == 0 && fstat(namespace, &given) == 0 &&
 	       own.st_dev == given.st_dev && own.st_ino == given.st_ino;
+}
+
+/*
+ * Two guests cannot have one address, so a network namespace is one machine's from its creation on,
+ * whether there is anything in it or not. The claim is an abstract socket's name, which is known in
+ * that namespace only, and is given up when the monitor ends, however that happens.
+ */
+static int claim_network(const char *path, int *claim, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = "\0" CLAIM };
+	const socklen_t size = offsetof(struct sockaddr_un, sun_path) + sizeof(CLAIM);
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return err_set(err, errno, "make a socket");
+	if (bind(fd, (struct sockaddr *)&address, size) == 0) {
+		*claim = fd_steal(&fd);
+		return 0;
+	}
+	if (errno != EADDRINUSE)
+		return err_set(err, errno, "claim the network namespace %s", path);
+	err_set(err, 0,
+		"linux.namespaces: another microVM has the network namespace %s, and two kernels "
+		"cannot share its addresses",
+		path);
+	return err_hint(err, HINT_SHARING);
 }
 
 static int join_network(const char *path, struct err *err)
@@ -40,22 +73,41 @@ static int join_network(const char *path, struct err *err)
 }
 
 /* The namespace that engines look for behind the container's pid, to put interfaces into it. */
-static int enter_network(const struct oci_config *config, struct err *err)
+static int enter_network(const struct oci_config *config, int *claim, struct err *err)
 {
 	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++) {
 		const struct oci_namespace *namespace = &config->linux_->namespaces[i];
 
 		if (!str_eq(namespace->type, "network"))
 			continue;
-		if (namespace->path && *namespace->path)
-			return join_network(namespace->path, err);
-		if (unshare(CLONE_NEWNET) < 0)
+		if (namespace->path && *namespace->path) {
+			if (join_network(namespace->path, err) < 0)
+				return -1;
+		} else if (unshare(CLONE_NEWNET) < 0) {
 			return err_set(err, errno, "make a network namespace");
+		}
+		return claim_network(namespace->path, claim, err);
 	}
 	return 0;
 }
 
-int host_enter(const struct machine *machine, int ready_fd, struct err *err)
+int host_check(const struct oci_config *config, struct err *err)
+{
+	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++) {
+		const struct oci_namespace *namespace = &config->linux_->namespaces[i];
+
+		if (!namespace->path || str_eq(namespace->type, "network"))
+			continue;
+		err_set(err, 0,
+			"linux.namespaces[%zu]: a microVM has a kernel of its own and cannot join "
+			"the %s namespace %s",
+			i, namespace->type, namespace->path);
+		return err_hint(err, HINT_SHARING);
+	}
+	return 0;
+}
+
+int host_enter(const struct machine *machine, int ready_fd, int *claim, struct err *err)
 {
 	const struct container *container = machine->container;
 	int keep[] = { ready_fd,
@@ -75,7 +127,7 @@ int host_enter(const struct machine *machine, int ready_fd, struct err *err)
 		return err_set(err, errno, "start a session");
 	if (container->cgroup_path && cgroup_enter(container->cgroup_path, 0, err) < 0)
 		return -1;
-	return enter_network(container->config, err);
+	return enter_network(container->config, claim, err);
 }
 
 int host_leave_stdio(struct err *err)

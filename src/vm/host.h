@@ -5,11 +5,18 @@
 #include "vm/machine.h"
 
 /*
+ * host_check() - Returns 0, or -1 with err set where the config names a namespace of the host that
+ * no guest can join.
+ */
+int host_check(const struct oci_config *config, struct err *err);
+
+/*
  * host_enter() - in the monitor, right after the fork: let go of what was the caller's, enter the
  * container's cgroup and network namespace. Until create has been told it dies with its parent.
- * Returns 0, or -1 with err set.
+ * @claim: gets a descriptor by which the network namespace is this machine's alone, while it is
+ * open. Returns 0, or -1 with err set.
  */
-int host_enter(const struct machine *machine, int ready_fd, struct err *err);
+int host_enter(const struct machine *machine, int ready_fd, int *claim, struct err *err);
 
 /* host_leave_stdio() - the streams are the vmm's now. Returns 0, or -1 with err set. */
 int host_leave_stdio(struct err *err);

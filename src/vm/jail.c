@@ -39,7 +39,23 @@ const struct role_reach role_reach[ROLES] = {
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
 };
 
-/* A tmpfs that was never mounted anywhere else becomes the root; the old one is let go. */
+int jail_change_root(int root, struct err *err)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_set(err, errno, "make the mounts private");
+	if (move_mount(root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0 || fchdir(root) < 0)
+		return err_set(err, errno, "enter the new root");
+	/* The old root ends up on top of the new one, where it is taken off with all in it. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0) {
+		if (chroot(".") < 0) /* from an initramfs there is no pivoting */
+			return err_set(err, errno, "make the new root the root");
+	} else if (umount2(".", MNT_DETACH) < 0) {
+		return err_set(err, errno, "let go of the old root");
+	}
+	return chdir("/") < 0 ? err_set(err, errno, "enter the root") : 0;
+}
+
+/* A tmpfs that was never mounted anywhere else becomes the root. */
 static int empty_root(struct err *err)
 {
 	_cleanup_fd_ int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
@@ -54,18 +70,7 @@ static int empty_root(struct err *err)
 			       MOUNT_ATTR_NOEXEC);
 	if (root < 0)
 		return err_set(err, errno, "make a mount of an empty tmpfs");
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_set(err, errno, "make the mounts private");
-	if (move_mount(root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0 || fchdir(root) < 0)
-		return err_set(err, errno, "enter the empty root");
-	/* The old root ends up on top of the new one, where it is taken off with all in it. */
-	if (syscall(SYS_pivot_root, ".", ".") < 0) {
-		if (chroot(".") < 0) /* from an initramfs there is no pivoting */
-			return err_set(err, errno, "make the empty tmpfs the root");
-	} else if (umount2(".", MNT_DETACH) < 0) {
-		return err_set(err, errno, "let go of the old root");
-	}
-	return chdir("/") < 0 ? err_set(err, errno, "enter the root") : 0;
+	return jail_change_root(root, err);
 }
 
 static int drop_bounding_set(uint64_t keep, struct err *err)

@@ -45,6 +45,12 @@ struct jail {
 int jail_enter(const struct jail *jail, struct err *err);
 
 /*
+ * jail_change_root() - make a detached mount the root of the caller's mount namespace, which has
+ * nothing else then. Returns 0, or -1 with err set.
+ */
+int jail_change_root(int root, struct err *err);
+
+/*
  * jail_restrict() - what a role gives up that stays on the host (the monitor, and a process that
  * stands for another): capabilities and new privileges. Returns 0, or -1 with err set.
  */

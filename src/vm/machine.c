@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "fs/fsd.h"
 #include "virtio/memory.h"
+#include "vm/host.h"
 #include "vm/start.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
@@ -102,7 +103,8 @@ int machine_open(struct machine *machine, const struct container *container,
 		if (vm->kernel->initrd)
 			machine->initrd_path = vm->kernel->initrd;
 	}
-	if (sizing_choose(container->config, settings, &machine->size, err) < 0)
+	if (host_check(container->config, err) < 0 ||
+	    sizing_choose(container->config, settings, &machine->size, err) < 0)
 		return -1;
 	machine->cmdline = make_cmdline(machine);
 	machine->nets = start_has_network(container->config) ? VMM_NETS_MAX : 0;

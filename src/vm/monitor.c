@@ -12,6 +12,7 @@
 #include "oci/config.h"
 #include "vm/execution.h"
 #include "vm/host.h"
+#include "vm/view.h"
 #include "vmm/vmm.h"
 
 #include <fcntl.h>
@@ -316,8 +317,8 @@ static int set_up(struct monitor *monitor, struct err *err)
 	int state_fd = monitor->container->state_fd;
 	struct timespec now;
 
-	if (host_enter(machine, monitor->ready_fd, err) < 0 || loop_init(&monitor->loop, err) < 0 ||
-	    record_add(&monitor->record, 0, err) < 0 ||
+	if (host_enter(machine, monitor->ready_fd, &monitor->network_claim, err) < 0 ||
+	    loop_init(&monitor->loop, err) < 0 || record_add(&monitor->record, 0, err) < 0 ||
 	    record_write(&monitor->record, state_fd, err) < 0)
 		return -1;
 	monitor->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -337,7 +338,7 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
 	    watch_machine(monitor, err) < 0)
 		return -1;
-	if (host_leave_stdio(err) < 0 ||
+	if (host_leave_stdio(err) < 0 || view_enter(monitor->container, err) < 0 ||
 	    jail_restrict(ROLE_MONITOR, role_reach[ROLE_MONITOR].capabilities, err) < 0)
 		return -1;
 	return filter_load(ROLE_MONITOR, err);
@@ -349,6 +350,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 				   .container = machine->container,
 				   .next_port = VMM_PORT_FIRST + 3,
 				   .ready_fd = ready_fd,
+				   .network_claim = -1,
 				   .network_table = -1 };
 	struct err err;
 

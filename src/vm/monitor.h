@@ -80,6 +80,7 @@ struct monitor {
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
 	struct starting starting;
+	int network_claim; /* makes the network namespace ours alone; -1: there is none */
 	int network_table; /* holds what forwards the container's network; -1: nothing */
 	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];

@@ -37,78 +37,86 @@ static int open_detached(const char *path, bool recursive, struct err *err)
 	return fd_steal(&fd);
 }
 
-static int make_read_only(struct tree *tree, bool recursive, struct err *err)
+static int make_read_only(int fd, bool recursive, struct err *err)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 
-	if (mount_setattr(tree->fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
 			  sizeof(attr)) < 0)
 		return err_set(err, errno, "make a detached mount read-only");
-	tree->read_only = true;
 	return 0;
 }
 
-/* Opens one source and puts it into the list. */
-static int add(struct trees *trees, const char *bundle, const char *source, bool recursive,
-	       uint32_t mount, struct err *err)
+int bind_open(const char *bundle, const struct bind *bind, struct err *err)
 {
-	_cleanup_free_ char *path =
-		*source == '/' ? xstrdup(source) : xasprintf("%s/%s", bundle, source);
+	_cleanup_free_ char *path = *bind->source == '/' ? xstrdup(bind->source)
+							 : xasprintf("%s/%s", bundle, bind->source);
+	_cleanup_fd_ int fd = open_detached(path, bind->recursive, err);
+
+	if (fd < 0 || (bind->read_only && make_read_only(fd, bind->recursive, err) < 0))
+		return -1;
+	return fd_steal(&fd);
+}
+
+/* Opens one source and puts it into the list. */
+static int add(struct trees *trees, const char *bundle, const struct bind *bind, uint32_t mount,
+	       struct err *err)
+{
 	struct tree *tree = &trees->tree[trees->count];
-	_cleanup_fd_ int fd = -1;
+	_cleanup_fd_ int fd = bind_open(bundle, bind, err);
 	struct stat st;
 
-	fd = open_detached(path, recursive, err);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) < 0)
-		return err_set(err, errno, "stat %s", path);
+		return err_set(err, errno, "stat %s", bind->source);
 	if (!S_ISDIR(st.st_mode) && (trees->count == 0 || !S_ISREG(st.st_mode)))
 		return err_set(err, trees->count == 0 ? ENOTDIR : 0,
 			       trees->count == 0 ? "use %s as the root file system"
 						 : "share %s with a microVM: only directories and "
 						   "regular files can be",
-			       path);
-	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode), .mount = mount, .fd = fd_steal(&fd) };
+			       bind->source);
+	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode),
+			       .read_only = bind->read_only,
+			       .mount = mount,
+			       .fd = fd_steal(&fd) };
 	trees->count++;
 	return 0;
 }
 
-/* Whether a mount is a bind mount, as mount(8) and the specification tell it by its options. */
-static bool is_bind(const struct oci_mount *mount, bool *recursive, bool *read_only)
+/* As mount(8) and the specification tell it by the options. */
+bool bind_of_mount(const struct oci_mount *mount, struct bind *bind)
 {
-	bool bind = mount->type && str_eq(mount->type, "bind");
+	bool is_bind = mount->type && str_eq(mount->type, "bind");
 
-	*recursive = bind;
-	*read_only = false;
+	*bind = (struct bind){ .source = mount->source, .recursive = is_bind };
 	for (size_t i = 0; i < mount->n_options; i++) {
 		const char *option = mount->options[i];
 
 		if (str_eq(option, "bind") || str_eq(option, "rbind")) {
-			bind = true;
-			*recursive = str_eq(option, "rbind");
+			is_bind = true;
+			bind->recursive = str_eq(option, "rbind");
 		} else if (str_eq(option, "ro") || str_eq(option, "rw")) {
-			*read_only = str_eq(option, "ro");
+			bind->read_only = str_eq(option, "ro");
 		}
 	}
-	return bind;
+	return is_bind;
 }
 
 static int add_mount(struct trees *trees, const struct oci_config *config, size_t index,
 		     const char *bundle, struct err *err)
 {
 	const struct oci_mount *mount = &config->mounts[index];
-	bool recursive, read_only;
+	struct bind bind;
 
-	if (!is_bind(mount, &recursive, &read_only))
+	if (!bind_of_mount(mount, &bind))
 		return 0;
 	if (!mount->source)
 		return err_set(err, 0, "mounts[%zu]: a bind mount needs a source", index);
 	if (trees->count == FSD_TREES_MAX)
 		return err_set(err, 0, "mounts[%zu]: more than %u bind mounts", index,
 			       FSD_TREES_MAX - 1);
-	if (add(trees, bundle, mount->source, recursive, (uint32_t)index, err) < 0 ||
-	    (read_only && make_read_only(&trees->tree[trees->count - 1], recursive, err) < 0))
+	if (add(trees, bundle, &bind, (uint32_t)index, err) < 0)
 		return err_wrap(err, "mount %s", mount->destination);
 	return 0;
 }
@@ -158,9 +166,11 @@ static void make_mount_points(const struct trees *trees, const struct oci_config
 int trees_open(struct trees *trees, const struct oci_config *config, const char *bundle,
 	       struct err *err)
 {
+	const struct bind root = { .source = config->root->path, .recursive = true };
+
 	trees->count = 0;
 	trees->tree = xcalloc(config->n_mounts + 1, sizeof(*trees->tree));
-	if (add(trees, bundle, config->root->path, true, 0, err) < 0)
+	if (add(trees, bundle, &root, 0, err) < 0)
 		return err_wrap(err, "root.path");
 	for (size_t i = 0; i < config->n_mounts; i++)
 		if (add_mount(trees, config, i, bundle, err) < 0)
@@ -168,7 +178,8 @@ int trees_open(struct trees *trees, const struct oci_config *config, const char 
 	if (!config->root->readonly)
 		return 0;
 	make_mount_points(trees, config);
-	return make_read_only(&trees->tree[0], true, err);
+	trees->tree[0].read_only = true;
+	return make_read_only(trees->tree[0].fd, true, err);
 }
 
 void trees_close(struct trees *trees)

@@ -13,6 +13,22 @@
 #include <stdint.h>
 
 struct oci_config;
+struct oci_mount;
+
+/* A directory or file of the host that the container gets. */
+struct bind {
+	const char *source; /* absolute, or below the bundle; of a mount, may be NULL */
+	bool recursive, read_only;
+};
+
+/* bind_of_mount() - Returns whether a mount is a bind mount, and how. */
+bool bind_of_mount(const struct oci_mount *mount, struct bind *bind);
+
+/*
+ * bind_open() - a detached mount of it: nodev, nosuid, noexec and private. Returns it, O_PATH, or
+ * -1 with err set.
+ */
+int bind_open(const char *bundle, const struct bind *bind, struct err *err);
 
 struct tree {
 	int fd;	   /* O_PATH */

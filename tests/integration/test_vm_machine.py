@@ -115,6 +115,52 @@ class Jail(Running):
             self.finish(name)
 
 
+class View(Running):
+    """The mount namespace of the pid that engines know, as podman cp enters it."""
+
+    def test_files_of_the_container(self):
+        """There are the container's files and mounts, and none of the host's; what is put there reaches the guest."""
+        for directory in ("shared", "kept"):
+            os.mkdir(os.path.join(self.work, directory))
+        with open(self.work + "/kept/file", "w") as f:
+            f.write("of the host\n")
+
+        def change(config):
+            config["mounts"] += [
+                {"destination": "/shared", "type": "bind", "source": self.work + "/shared", "options": ["rbind", "rw"]},
+                {"destination": "/shared/kept", "type": "bind", "source": self.work + "/kept", "options": ["bind", "ro"]},
+                {"destination": "/scratch", "type": "tmpfs", "source": "tmpfs", "options": ["size=1m"]},
+                {"destination": "/scratch/kept", "type": "bind", "source": self.work + "/kept", "options": ["bind"]}]
+        name = self.start("sleep", "1000", change=change)
+        seen = "/proc/%d/root" % self.pid(name)
+        self.assertNotEqual(os.readlink("/proc/%d/ns/mnt" % self.pid(name)), os.readlink("/proc/self/ns/mnt"))
+        self.assertEqual(sorted(os.listdir(seen)), sorted(os.listdir(self.rootfs)))
+        for where, there in (("/new", self.rootfs + "/new"), ("/shared/new", self.work + "/shared/new"),
+                             ("/scratch/kept/new", self.work + "/kept/new")):
+            with open(seen + where, "w") as f:
+                f.write("to " + where)
+            self.assertTrue(os.path.exists(there), there)
+            self.assertEqual(self.ok("exec", name, "cat", where).stdout.decode(), "to " + where)
+        with open(seen + "/shared/kept/file") as f:
+            self.assertEqual(f.read(), "of the host\n")
+        for where in ("/shared/kept/x", "/scratch/x", "/proc/x", "/dev/x"):
+            with self.assertRaises(OSError, msg=where):
+                open(seen + where, "w").close()
+        self.assertEqual(os.listdir(seen + "/proc"), [])
+        with open("/proc/%d/mountinfo" % self.pid(name)) as f:
+            for line in f:
+                self.assertTrue({"nodev", "nosuid", "noexec"} <= set(line.split()[5].split(",")), line)
+        self.finish(name)
+
+    def test_read_only_root(self):
+        def change(config):
+            config["root"]["readonly"] = True
+        name = self.start("sleep", "1000", change=change)
+        with self.assertRaises(OSError):
+            open("/proc/%d/root/x" % self.pid(name), "w").close()
+        self.finish(name)
+
+
 class Size(Case):
     level = "vm"
 

@@ -330,9 +330,8 @@ class Life(Network):
         self.ok("delete", name)
 
     def second_machine(self):
-        other = self.create()
-        self.refused("start", other, says="another microVM has this network namespace")
-        self.ok("delete", "--force", other)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=[
+            "linux.namespaces: another microVM has the network namespace " + self.namespace.path, "--isolation=sandbox"])
         self.assertIn("table netdev moat", self.namespace.tables())
 
     def test_interface_between_create_and_start(self):
