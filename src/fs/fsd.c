@@ -44,6 +44,7 @@ struct fsd {
 	struct session *session;
 	struct fsd_queue queues[FSD_QUEUES];
 	bool entered;
+	bool warned; /* of a driver that breaks its rings */
 };
 
 static void signal_driver(struct fsd_queue *queue)
@@ -66,6 +67,14 @@ static void queues_stop(struct fsd *fsd)
 	}
 }
 
+/* The guest could fill the log otherwise. */
+static void warn_once(struct fsd *fsd, const char *what, const struct err *err)
+{
+	if (!fsd->warned)
+		log_warning("fsd: %s: %s; the file server waits for a reset", what, err->text);
+	fsd->warned = true;
+}
+
 static void queue_serve(struct fsd_queue *queue)
 {
 	const uint64_t one = 1;
@@ -85,8 +94,8 @@ static void queue_serve(struct fsd_queue *queue)
 	if (r > 0) /* perhaps there are more, of which no kick will tell */
 		(void)!write(queue->kick_fd, &one, sizeof(one));
 	if (r < 0) {
-		/* The driver broke its own ring: once, for no more is taken until a reset. */
-		log_warning("fsd: %s; the file server waits for a reset", err.text);
+		/* The driver broke its own ring. No more is taken until a reset. */
+		warn_once(queue->fsd, "serve a queue", &err);
 		queues_stop(queue->fsd);
 	}
 }
@@ -124,7 +133,7 @@ static void queues_start(struct fsd *fsd, const struct fs_queue_setup *setup, in
 	session_reset(fsd->session);
 	for (size_t i = 0; i < setup->queues; i++) {
 		if (queue_start(fsd, i, setup, fds, &err) < 0) {
-			log_warning("fsd: start queue %zu: %s; waiting for a reset", i, err.text);
+			warn_once(fsd, "start a queue", &err);
 			queues_stop(fsd);
 			return;
 		}
