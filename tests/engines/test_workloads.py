@@ -16,6 +16,7 @@ IMAGE = "localhost/services:latest"
 @on("podman", versions=False)
 class Workloads(EngineCase):
     long_for = ("podman",)
+    packages = PACKAGES
 
     @classmethod
     def setUpClass(cls):

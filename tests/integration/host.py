@@ -13,7 +13,8 @@ import time
 RUN_TAG = os.environ.setdefault("MOAT_TEST_TAG", "moat" + secrets.token_hex(4))
 all_cgroups = False  # set by a runner whose cgroup namespace is its own
 IN_LAB = os.environ.get("MOAT_LAB") == "1"
-TIME_SCALE = float(os.environ.get("MOAT_TIME_SCALE") or 1)
+SANITIZED = os.environ.get("MOAT_SANITIZED") == "1"
+TIME_SCALE = float(os.environ.get("MOAT_TIME_SCALE") or 1) * (5 if SANITIZED else 1)
 
 # Directories where a forgotten file would end up.
 WATCHED = ("/tmp", "/var/tmp", "/run", "/dev/shm")

@@ -19,6 +19,20 @@ def isolation(script):
             "--mount-proc", sys.executable, os.path.abspath(script), *sys.argv[1:]]
 
 
+def fetch_trees(tests, default=None):
+    """
+    Makes the Debian root file systems that tests want: their packages come over the network, which the namespaces do not have.
+    default: what tests want that do not say. Where that fails, the tests that need one will say so.
+    """
+    import bundles
+    wanted = {getattr(type(test), "packages", default) for test in tests if not getattr(type(test), "__unittest_skip__", False)}
+    for packages in wanted - {None}:
+        try:
+            bundles.debian_rootfs(packages)
+        except (OSError, RuntimeError) as error:
+            print("no Debian root file system: %s" % error, file=sys.stderr)
+
+
 def prepare_namespace():
     """The first process of the namespaces: the mounts, the loopback interface, then a reaper with the tests as its child."""
     import bundles

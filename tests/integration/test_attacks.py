@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Attacks on runtimes in namespaces: images and workloads that try to reach the host. Each must fail."""
+"""
+Attacks on runtimes in namespaces: images and workloads that try to reach the host. Each must fail here, and succeed against a
+careless copy of the mechanism, made by hand in Mechanisms: see ATTACKS. What checklists of breakouts try from inside is in
+test_sandbox_escapes.
+"""
+import ctypes
 import errno
+import importlib
 import os
 import shutil
 import stat
@@ -8,6 +14,38 @@ import subprocess
 import time
 
 from harness import MOAT, Case, at_levels
+
+
+# The attack: the tests that it fails in, and the test in which its mechanism works.
+LINKED_TOP = (["Attacks.test_symlinked_tops", "Attacks.test_proc_is_a_link_to_a_volume", "Attacks.test_proc_behind_a_link"],
+              "test_proc_at_a_link")
+LINKED_DESTINATION = (["Attacks.test_destination_leads_out", "test_sandbox_escapes.Races.test_destination_swapped_for_a_link"],
+                      "test_destination_by_path")
+LINKED_DEV = (["Attacks.test_symlinked_tops", "Attacks.test_devices_behind_a_link"], "test_devices_by_path")
+FALSE_PROC = (["Attacks.test_volume_over_proc"], "test_writing_through_the_images_proc")
+ATTACKS = {
+    "CVE-2019-5736": (["Attacks.test_overwrite_the_runtime", "Attacks.test_program_file_is_not_writable"],
+                      "test_program_that_anybody_can_write_to"),
+    "CVE-2019-16884": FALSE_PROC,
+    "CVE-2019-19921": LINKED_TOP,
+    "CVE-2021-30465": LINKED_DESTINATION,
+    "CVE-2022-29162": (["Attacks.test_inheritable_is_empty"], "test_inherited_capabilities"),
+    "CVE-2023-27561": LINKED_TOP,
+    "CVE-2023-28642": LINKED_TOP,
+    "CVE-2024-21626": (["Attacks.test_cwd_in_the_host", "Attacks.test_cwd_link_to_a_descriptor",
+                        "Attacks.test_waiting_init_shows_nothing", "test_exec.Exec.test_no_descriptor_of_the_host"],
+                       "test_working_directory_by_a_descriptor"),
+    "CVE-2024-45310": LINKED_DESTINATION,
+    "CVE-2025-24965": (["Attacks.test_nothing_is_written_into_the_image"], "test_file_by_path"),
+    "CVE-2025-31133": (["Attacks.test_mask_does_not_trust_the_images_null", "Attacks.test_masked_link"],
+                       "test_mask_with_the_images_null"),
+    "CVE-2025-52565": (["Attacks.test_single_device_is_a_link", "test_exec.Terminal.test_console_that_is_a_link",
+                        "test_exec.Terminal.test_without_devpts"], "test_console_over_a_link"),
+    "CVE-2025-52881": FALSE_PROC,
+    "CVE-2026-30892": (["test_exec.Exec.test_user_refused", "test_exec.Exec.test_user_names"], "test_user_read_loosely"),
+    "CVE-2026-41579": LINKED_DEV,
+    "CVE-2026-47766": LINKED_DEV,
+}
 
 
 @at_levels("plain", "sandbox")
@@ -248,6 +286,19 @@ class Mechanisms(Case):
         self.bundle("true")
         self.outside = os.path.join(self.work, "outside")
         os.makedirs(self.outside)
+
+    def test_each_attack_is_there(self):
+        """The table names tests that there are."""
+        for attack, (tests, mechanism) in ATTACKS.items():
+            self.assertTrue(hasattr(type(self), mechanism), attack)
+            for name in tests:
+                module, cls, method = (["test_attacks"] + name.split("."))[-3:]
+                self.assertTrue(hasattr(getattr(importlib.import_module(module), cls + "Plain"), method), name)
+
+    def test_user_read_loosely(self):
+        """As C's programs that do not look where the number ends."""
+        libc = ctypes.CDLL(None)
+        self.assertEqual([libc.atoi(text) for text in (b"nobody-here", b"", b" 0", b"1000x")], [0, 0, 0, 1000])
 
     def test_destination_by_path(self):
         os.symlink(self.outside, os.path.join(self.rootfs, "way"))

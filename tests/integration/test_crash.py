@@ -4,11 +4,13 @@ import ctypes
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
 
-from harness import Case, IN_LAB, at_levels, host
+from harness import Case, IN_LAB, SANITIZED, at_levels, host
+from test_checkpoint import criu_runs, why_no_criu
 
 
 def name_of(pid):
@@ -183,7 +185,7 @@ class KilledAnywhere(Case):
 @at_levels("plain", "sandbox")
 class KilledAtRandom(Case):
     """Any command, at any moment: delete --force works afterwards, soon, and nothing is left (the harness looks)."""
-    TIMES = 500 if os.environ.get("MOAT_TEST_ALL") == "1" else 10 if IN_LAB else 25
+    TIMES = (100 if SANITIZED else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
     COMMANDS = {  # what is done before, and what is killed
         "create": ([], ["create", "--bundle", "BUNDLE", "ID"]),
         "start": (["create"], ["start", "ID"]),
@@ -195,22 +197,24 @@ class KilledAtRandom(Case):
         "delete": (["create"], ["delete", "ID"]),
         "delete --force": (["create", "start"], ["delete", "--force", "ID"]),
         "run": ([], ["run", "--detach", "--bundle", "BUNDLE", "ID"]),
+        "checkpoint": (["create", "start"], ["checkpoint", "--image-path", "IMAGES", "ID"]),
+        "checkpoint --leave-running": (["create", "start"], ["checkpoint", "--leave-running", "--image-path", "IMAGES", "ID"]),
     }
 
     def words(self, command, name):
-        values = {"ID": name, "BUNDLE": self.bundle_path}
+        values = {"ID": name, "BUNDLE": self.bundle_path, "IMAGES": os.path.join(self.work, "images-" + name)}
         return [values.get(word, word) for word in self.COMMANDS[command][1]]
 
     def begin(self, command, name):
-        for before in self.COMMANDS[command][0]:
-            self.ok(*self.words(before, name), stdout=subprocess.DEVNULL)
+        for before in self.COMMANDS[command][0]:  # CRIU saves no streams but /dev/null
+            self.ok(*self.words(before, name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return subprocess.Popen(self.command(*self.words(command, name)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
 
-    def spans(self):
+    def spans(self, commands):
         """How long each takes when it is let alone."""
         found = {}
-        for command in self.COMMANDS:
+        for command in commands:
             name = self.new_id()
             process = self.begin(command, name)
             began = time.monotonic()
@@ -220,12 +224,17 @@ class KilledAtRandom(Case):
         return found
 
     def test_many(self):
+        """checkpoint among them where CRIU works."""
+        commands = [c for c in self.COMMANDS if "checkpoint" not in c or (self.level == "plain" and not why_no_criu())]
+        self.kill_at_random(commands, self.TIMES)
+
+    def kill_at_random(self, commands, times):
         self.bundle("sleep", "1000")
-        spans = self.spans()
+        spans = self.spans(commands)
         seed = int(os.environ.get("MOAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
         source = random.Random(seed)
-        for i in range(self.TIMES):
-            command = list(self.COMMANDS)[i % len(self.COMMANDS)]
+        for i in range(times):
+            command = commands[i % len(commands)]
             delay = source.uniform(0, 1.2 * spans[command])
             with self.subTest("seed %d, number %d: %s after %.2f ms" % (seed, i, command, delay * 1000)):
                 name = self.new_id()
@@ -237,3 +246,6 @@ class KilledAtRandom(Case):
                 self.ok("delete", "--force", name)
                 self.assertLess(time.monotonic() - began, 2 * host.TIME_SCALE)
                 self.refused("state", name, says="does not exist")
+                if command.startswith("checkpoint"):
+                    self.wait_until(lambda: not criu_runs(), "CRIU has ended")
+                shutil.rmtree(os.path.join(self.work, "images-" + name), ignore_errors=True)

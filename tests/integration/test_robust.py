@@ -158,6 +158,45 @@ class Unlucky(Case):
             self.assertFalse(os.path.exists(os.path.join(self.root, name)))
 
 
+@at_levels("plain", "sandbox")
+class FiftyAtOnce(Case):
+    COUNT = 50
+
+    def together(self, *calls):
+        """Starts all and waits for all; they must succeed. Returns their outputs."""
+        processes = [(words, self.start_moat(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)) for words in calls]
+        outputs = []
+        for words, process in processes:
+            out, err = process.communicate(timeout=120 * host.TIME_SCALE)
+            self.assertEqual((process.returncode, err), (0, b""), words)
+            outputs.append(out.decode())
+        return outputs
+
+    def test_created_started_entered_and_deleted(self):
+        """Each step is done by fifty commands at a time, and all containers are there at once."""
+        self.bundle("sleep", "1000")
+        names = [self.new_id() for _ in range(self.COUNT)]
+        files = {name: os.path.join(self.work, name) for name in names}
+        creating = []
+        for name in names:  # the containers hold the streams: no pipes, whose end we would wait for
+            with open(files[name], "wb") as log:
+                creating.append(self.start_moat("create", "--bundle", self.bundle_path, name, stdout=log, stderr=log))
+        for name, process in zip(names, creating):
+            self.assertEqual(process.wait(120 * host.TIME_SCALE), 0)
+            self.assertEqual(os.path.getsize(files[name]), 0)
+        self.together(*(("start", name) for name in names))
+        self.assertEqual(sorted(self.ok("list", "-q").stdout.decode().split()), sorted(names))
+        said = self.together(*(("exec", name, "sh", "-c", "echo %s; cat /proc/1/comm" % name) for name in names))
+        self.assertEqual(said, ["%s\nsleep\n" % name for name in names])
+        # Another exec into each while it is deleted: it ends, one way or another.
+        entering = [self.start_moat("exec", name, "sleep", "1000", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    for name in names]
+        self.together(*(("delete", "--force", name) for name in names))
+        for process in entering:
+            self.assertNotEqual(process.wait(120 * host.TIME_SCALE), 0)
+        self.assertEqual(self.ok("list", "-q").stdout, b"")
+
+
 @at_levels("vm")
 class FewDescriptors(Case):
     def test_reasons(self):
