@@ -30,7 +30,10 @@ struct fs_queue_setup {
 /* fsd answers FS_SETUP_RESET with the same message once it no longer touches guest memory. */
 
 /* From the monitor to fsd; one O_PATH descriptor of a detached mount (or a file) attached. */
-enum fs_tree_flags { FS_TREE_READ_ONLY = 1 << 0 };
+enum fs_tree_flags {
+	FS_TREE_READ_ONLY = 1 << 0,
+	FS_TREE_SHARED = 1 << 1, /* others change it, too: what the guest knows of it ages fast */
+};
 
 struct fs_tree_add {
 	uint32_t index; /* the entry's name in the top directory */

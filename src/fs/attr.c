@@ -71,10 +71,11 @@ int node_attr(struct session *session, struct node *node, struct fuse_attr *attr
 static int reply_attr(struct session *session, struct request *request, struct node *node,
 		      const struct handle *handle)
 {
-	struct fuse_attr_out out = { .attr_valid = TIMEOUT_SECONDS };
+	struct fuse_attr_out out = { 0 };
 	struct statx stx;
 	int r;
 
+	fresh_attr(session, node, &out);
 	if (handle && handle->fd >= 0) {
 		/* The node itself may be in no place any more: an open file always is. */
 		if (statx(handle->fd, "", AT_EMPTY_PATH, NODE_STATX, &stx) < 0)

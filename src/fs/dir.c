@@ -53,7 +53,10 @@ static void look(struct listing *listing, const char *name, struct fuse_entry_ou
 			*out = (struct fuse_entry_out){ 0 };
 	} else if (statx(handle->fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, NODE_STATX,
 			 &stx) == 0) {
-		entry_fill(session, handle->node, name, &stx, out);
+		const struct node *node = entry_fill(session, handle->node, name, &stx, out);
+
+		if (node)
+			fresh_listed(session, node, out);
 	}
 }
 

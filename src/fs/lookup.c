@@ -19,10 +19,8 @@ struct node *entry_fill(struct session *session, struct node *dir, const char *n
 		return NULL;
 	node->lookups++;
 	node_place(&session->nodes, node, dir, name);
-	*out = (struct fuse_entry_out){ .nodeid = node_id(node),
-					.generation = node->generation,
-					.entry_valid = TIMEOUT_SECONDS,
-					.attr_valid = TIMEOUT_SECONDS };
+	*out = (struct fuse_entry_out){ .nodeid = node_id(node), .generation = node->generation };
+	fresh_entry(session, node, out);
 	attr_fill(session, &out->attr, stx);
 	return node;
 }
@@ -58,8 +56,7 @@ int op_lookup(struct session *session, struct request *request, const void *arg)
 	}
 	r = entry_lookup(session, dir, name, &out);
 	if (r == -ENOENT) {
-		/* "Not there" may be believed for as long as an attribute. */
-		out = (struct fuse_entry_out){ .entry_valid = TIMEOUT_SECONDS };
+		fresh_none(session, dir, &out);
 		r = 0;
 	}
 	return r < 0 ? r : reply(request, &out, sizeof(out));

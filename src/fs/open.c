@@ -6,12 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 
 /* Of the guest's flags, those that mean something here. O_APPEND comes with each write (io.c),
  * O_DIRECT is about the guest's own cache. */
 #define OPEN_FLAGS (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME)
 /* No lease of another process is waited for, no terminal taken. */
 #define OPEN_ALWAYS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
+#define FILE_TICK 10000000u /* ns; that of a host with 100 a second */
 
 static int open_errno(void)
 {
@@ -33,20 +36,31 @@ int file_open(struct session *session, struct node *node, int flags)
 	return fd < 0 ? open_errno() : fd;
 }
 
+static uint64_t nanoseconds(int64_t seconds, uint32_t rest)
+{
+	return (uint64_t)seconds * 1000000000u + rest;
+}
+
 /*
  * Whether the guest's cached pages of the file are still good: nobody changed it since the guest
  * opened it last. (While it is open, AUTO_INVAL_DATA makes the guest look at the times.)
  */
 static bool is_unchanged(struct node *node, int fd)
 {
+	struct timespec now;
 	struct statx stx;
 	uint64_t mtime;
 	bool same;
 
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_MTIME | STATX_SIZE, &stx) < 0)
 		return false;
-	mtime = (uint64_t)stx.stx_mtime.tv_sec * 1000000000u + stx.stx_mtime.tv_nsec;
+	mtime = nanoseconds(stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec);
 	same = node->opened_mtime == mtime && node->opened_size == stx.stx_size;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	/* File times move in ticks of the host's: one that may not be over yet tells nothing of
+	 * what comes in the rest of it. */
+	if (nanoseconds(now.tv_sec, (uint32_t)now.tv_nsec) - mtime < FILE_TICK)
+		mtime = 0;
 	node->opened_mtime = mtime;
 	node->opened_size = stx.stx_size;
 	return same;
@@ -164,7 +178,7 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 {
 	const struct fuse_create_in *in = arg;
 	struct node *dir = request_node(session, request), *node;
-	struct fuse_entry_out entry = { .attr_valid = TIMEOUT_SECONDS };
+	struct fuse_entry_out entry = { 0 };
 	_cleanup_fd_ int fd = -1, path_fd = -1;
 	struct identity identity;
 	char path[FD_PATH_MAX];
@@ -194,6 +208,7 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 	node_give_fd(&session->nodes, node, fd_steal(&path_fd));
 	entry.nodeid = node_id(node);
 	entry.generation = node->generation;
+	fresh_entry(session, node, &entry);
 	attr_fill(session, &entry.attr, &stx);
 	return reply_created(session, request, node, fd_steal(&fd), &entry);
 }

@@ -95,8 +95,18 @@ int node_writable(const struct session *session, const struct node *node);
 #define FD_PATH_MAX 16
 const char *fd_path(int fd, char path[FD_PATH_MAX]);
 
+/*
+ * How long the guest may believe a name and attributes (fresh.c). fresh_listed() - of a name that
+ * READDIRPLUS tells. fresh_none() - that there is none of that name in dir.
+ */
+void fresh_entry(const struct session *session, const struct node *node,
+		 struct fuse_entry_out *out);
+void fresh_listed(const struct session *session, const struct node *node,
+		  struct fuse_entry_out *out);
+void fresh_none(const struct session *session, const struct node *dir, struct fuse_entry_out *out);
+void fresh_attr(const struct session *session, const struct node *node, struct fuse_attr_out *out);
+
 /* Attributes as the guest wants them (attr.c). */
-#define TIMEOUT_SECONDS 1 /* how long the guest may believe a name or an attribute */
 void attr_fill(struct session *session, struct fuse_attr *attr, const struct statx *stx);
 /*
  * inode_number() - what st_ino the guest sees. All the host's file systems are one st_dev there:

@@ -70,10 +70,8 @@ int top_lookup(struct session *session, const char *name, struct fuse_entry_out 
 	root = session->trees[index].root;
 	if (!root)
 		return -ENOENT;
-	*out = (struct fuse_entry_out){ .nodeid = node_id(root),
-					.generation = root->generation,
-					.entry_valid = TIMEOUT_SECONDS,
-					.attr_valid = TIMEOUT_SECONDS };
+	*out = (struct fuse_entry_out){ .nodeid = node_id(root), .generation = root->generation };
+	fresh_entry(session, root, out);
 	r = node_attr(session, root, &out->attr);
 	if (r < 0)
 		return r;

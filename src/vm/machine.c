@@ -246,6 +246,9 @@ static int send_tree(struct machine *machine, uint32_t index, struct err *err)
 	struct fs_tree_add message = { .index = index,
 				       .flags = tree->read_only ? FS_TREE_READ_ONLY : 0 };
 
+	if (index > 0) /* not the container's own root */
+		message.flags |= FS_TREE_SHARED;
+
 	if (fd_send(machine->fsd_fd, &message, sizeof(message), &tree->fd, 1) < 0)
 		return err_set(err, errno, "give directory %u to the file server", index);
 	return 0;

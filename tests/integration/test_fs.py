@@ -16,6 +16,7 @@ import time
 import unittest
 
 from harness import BUILD
+import test_posix
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FS_MOUNT = os.path.join(BUILD, "tests/unit/fs_mount")
@@ -109,6 +110,19 @@ class SameWithFewDescriptors(SameAsHost):
     options = ("--cached", "3")
 
 
+class PosixChecks(Mounted):
+    """The checks that test_posix runs in a guest, here with this machine's kernel."""
+    options = ("--shared",)
+
+    @unittest.skipUnless(os.access(test_posix.PROGRAM, os.X_OK), "no posix in this build")
+    def test_same_as_the_host(self):
+        seen = [subprocess.run([test_posix.PROGRAM, path], stdout=subprocess.PIPE, check=True, text=True, timeout=300).stdout
+                for path in (self.plain, self.guest)]
+        host, guest = map(test_posix.outcomes, seen)
+        self.assertGreater(len(host), 700)
+        self.assertEqual(test_posix.unexpected(host, guest), [])
+
+
 class LargeDirectory(Mounted):
     options = ("--open", "200")
     count = 100_000
@@ -200,6 +214,43 @@ class HostChanges(Mounted):
             f.write(b"seen before it is closed")
             with open(os.path.join(self.host, "f"), "rb") as seen:
                 self.assertEqual(seen.read(), b"seen before it is closed")
+
+
+class HostChangesAtOnce(Mounted):
+    """In a tree that is shared: the next use of a name sees what the host did, with no time in between."""
+    options = ("--shared",)
+    rounds = 100
+
+    def test_content_of_the_same_size(self):
+        for i in range(self.rounds):
+            self.put("f", b"%04d" % i)
+            self.assertEqual(self.get("f"), b"%04d" % i)
+
+    def test_size_and_mode(self):
+        for i in range(self.rounds):
+            self.put("f", b"x" * i)
+            os.chmod(os.path.join(self.host, "f"), 0o600 + i % 64)
+            seen = os.stat(self.path("f"))
+            self.assertEqual((seen.st_size, seen.st_mode & 0o777), (i, 0o600 + i % 64))
+
+    def test_replaced_files(self):
+        for i in range(self.rounds):
+            self.put("new", b"%d" % i)
+            os.rename(os.path.join(self.host, "new"), os.path.join(self.host, "f"))
+            self.assertEqual(self.get("f"), b"%d" % i)
+
+    def test_new_and_removed_files(self):
+        for _ in range(self.rounds):
+            self.assertFalse(os.path.exists(self.path("f")))
+            self.put("f", b"")
+            self.assertTrue(os.path.exists(self.path("f")))
+            os.unlink(os.path.join(self.host, "f"))
+
+    def test_new_directories_are_listed(self):
+        os.mkdir(os.path.join(self.host, "d"))
+        for i in range(self.rounds):
+            self.put("d/%d" % i, b"")
+            self.assertEqual(len(os.listdir(self.path("d"))), i + 1)
 
 
 class Programs(Mounted):

@@ -79,6 +79,7 @@ static int run(const struct options *options, struct err *err)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = { { "read-only", no_argument, NULL, 'r' },
+					       { "shared", no_argument, NULL, 's' },
 					       { "open", required_argument, NULL, 'o' },
 					       { "cached", required_argument, NULL, 'c' },
 					       { 0 } };
@@ -88,15 +89,18 @@ int main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
 		if (option == 'r')
-			options.flags = FS_TREE_READ_ONLY;
+			options.flags |= FS_TREE_READ_ONLY;
+		else if (option == 's')
+			options.flags |= FS_TREE_SHARED;
 		else if (option == 'o')
 			options.open = (size_t)atoi(optarg);
 		else if (option == 'c')
 			options.cached = (size_t)atoi(optarg);
 	}
 	if (argc - optind != 2) {
-		fprintf(stderr, "usage: fs_mount [--read-only] [--open N] [--cached N] SOURCE "
-				"MOUNTPOINT\n");
+		fprintf(stderr,
+			"usage: fs_mount [--read-only] [--shared] [--open N] [--cached N] SOURCE "
+			"MOUNTPOINT\n");
 		return 2;
 	}
 	options.source = argv[optind];

@@ -138,6 +138,33 @@ static void trees_are_apart(void **state)
 	assert_int_equal(client_lookup(&c, file, "x"), 0);
 }
 
+/* How long the guest may believe: (name's seconds, its nanoseconds, attributes' seconds). */
+static void assert_belief(const char *name, uint64_t seconds, uint32_t nanoseconds, uint64_t attr)
+{
+	struct fuse_entry_out out = { 0 };
+
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, c.tree, NULL, 0, name, NULL), 0);
+	memcpy(&out, client_payload(&c), sizeof(out));
+	assert_int_equal(out.entry_valid, seconds);
+	assert_int_equal(out.entry_valid_nsec, nanoseconds);
+	assert_int_equal(out.attr_valid, attr);
+}
+
+static void shared_trees_are_asked(void **state)
+{
+	uint64_t handle;
+
+	assert_true(client_create(&c, c.tree, "f", 0644, &handle));
+	assert_true(client_mkdir(&c, c.tree, "d"));
+	assert_belief("f", 1, 0, 1);
+	assert_belief("d", 1, 0, 1);
+	assert_belief("none", 1, 0, 0);
+	c.session->trees[0].flags = FS_TREE_SHARED;
+	assert_belief("f", 0, 0, 0);
+	assert_belief("d", 0, 1, 0);
+	assert_belief("none", 0, 0, 0);
+}
+
 static void inode_numbers(void **state)
 {
 	struct fs_tree_add add = { .index = 5 };
@@ -477,13 +504,21 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(init_negotiates),	  TEST(top_directory),
-		TEST(trees_are_apart),	  TEST(inode_numbers),
-		TEST(read_only_tree),	  TEST(data_goes_through),
-		TEST(owners_and_umask),	  TEST(removed_but_known),
-		TEST(nodes_follow_names), TEST(hard_links_are_one_node),
-		TEST(large_directory),	  TEST(tables_are_bounded),
-		TEST(attributes),	  TEST(set_id_bits),
+		TEST(init_negotiates),
+		TEST(top_directory),
+		TEST(trees_are_apart),
+		TEST(inode_numbers),
+		TEST(read_only_tree),
+		TEST(data_goes_through),
+		TEST(owners_and_umask),
+		TEST(removed_but_known),
+		TEST(nodes_follow_names),
+		TEST(hard_links_are_one_node),
+		TEST(large_directory),
+		TEST(tables_are_bounded),
+		TEST(attributes),
+		TEST(set_id_bits),
+		TEST(shared_trees_are_asked),
 	};
 
 	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
