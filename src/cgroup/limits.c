@@ -28,6 +28,10 @@ int limits_check_memory(const struct oci_memory *memory, const struct limits_now
 			       ": it counts memory and swap together, so it cannot be less than "
 			       "memory.limit, %" PRId64,
 			       memory->swap, limit);
+	if (memory->has_use_hierarchy && !memory->use_hierarchy)
+		return err_set(err, 0,
+			       "set linux.resources.memory.useHierarchy to false: this kernel "
+			       "always counts what the cgroups below use");
 	if (memory->check_before_update && memory->limit > 0 &&
 	    now->memory_usage > (uint64_t)memory->limit)
 		return err_set(err, EBUSY,

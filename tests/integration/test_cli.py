@@ -84,6 +84,27 @@ class Cli(Case):
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="config.json")
             os.rename(os.path.join(self.bundle_path, name), os.path.join(self.bundle_path, "config.json"))
 
+    def test_keep(self):
+        """The container stays to be looked at, as a stopped one."""
+        self.bundle("sh", "-c", "exit 4")
+        name = self.new_id()
+        self.assertEqual(self.run_container("--keep", name=name).returncode, 4)
+        self.assertEqual(self.state(name)["status"], "stopped")
+        self.ok("delete", name)
+
+    def test_no_pivot(self):
+        """chroot in the place of pivot_root, for a root file system on a ramfs; nothing of the host is seen all the same."""
+        self.bundle("sh", "-c", "ls /; cd ../../..; ls -d /rootfs /proc/1/root/bin 2>&1")
+        done = self.run_container("--no-pivot")
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(sorted(lines[:-2]), sorted(os.listdir(self.rootfs)))
+        self.assertIn("/proc/1/root/bin", lines[-2:])
+
+    def test_no_subreaper(self):
+        """Who outlives the container's first process is then not moat's to wait for."""
+        self.bundle("sh", "-c", "exit 5")
+        self.assertEqual(self.run_container("--no-subreaper").returncode, 5)
+
     def test_update_refusals(self):
         name = self.running()
         self.refused("update", "--l3-cache-schema", "L3:0=f", name, says=[name, "no resctrl group"])

@@ -20,6 +20,11 @@ EXPECTED = {
     "start": "", "state": "", "pause": "", "resume": "", "features": "",
     "exec": "console-socket pidfd-socket cwd env tty user additional-gids process detach pid-file process-label apparmor "
             "no-new-privs cap preserve-fds cgroup ignore-paused",
+    "checkpoint": "image-path work-path parent-path leave-running tcp-established tcp-skip-in-flight link-remap ext-unix-sk "
+                  "shell-job lazy-pages status-fd page-server file-locks pre-dump manage-cgroups-mode empty-ns auto-dedup",
+    "restore": "bundle console-socket pidfd-socket pid-file no-pivot no-new-keyring preserve-fds config image-path work-path "
+               "tcp-established ext-unix-sk shell-job file-locks manage-cgroups-mode detach no-subreaper empty-ns auto-dedup "
+               "lazy-pages lsm-profile lsm-mount-context",
     "kill": "all", "delete": "force", "list": "format quiet", "ps": "format", "events": "interval stats",
     "spec": "bundle rootless",
     "update": "resources blkio-weight cpu-period cpu-quota cpu-burst cpu-share cpu-rt-period cpu-rt-runtime cpu-idle cpuset-cpus "

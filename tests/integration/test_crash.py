@@ -201,6 +201,11 @@ class KilledAtRandom(Case):
         "checkpoint --leave-running": (["create", "start"], ["checkpoint", "--leave-running", "--image-path", "IMAGES", "ID"]),
     }
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.checkpoints = cls.level == "plain" and not why_no_criu()  # asked before a test begins: CRIU leaves a file in /run
+
     def words(self, command, name):
         values = {"ID": name, "BUNDLE": self.bundle_path, "IMAGES": os.path.join(self.work, "images-" + name)}
         return [values.get(word, word) for word in self.COMMANDS[command][1]]
@@ -225,15 +230,12 @@ class KilledAtRandom(Case):
 
     def test_many(self):
         """checkpoint among them where CRIU works."""
-        commands = [c for c in self.COMMANDS if "checkpoint" not in c or (self.level == "plain" and not why_no_criu())]
-        self.kill_at_random(commands, self.TIMES)
-
-    def kill_at_random(self, commands, times):
+        commands = [c for c in self.COMMANDS if "checkpoint" not in c or self.checkpoints]
         self.bundle("sleep", "1000")
         spans = self.spans(commands)
         seed = int(os.environ.get("MOAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
         source = random.Random(seed)
-        for i in range(times):
+        for i in range(self.TIMES):
             command = commands[i % len(commands)]
             delay = source.uniform(0, 1.2 * spans[command])
             with self.subTest("seed %d, number %d: %s after %.2f ms" % (seed, i, command, delay * 1000)):

@@ -149,6 +149,39 @@ class Exec(WithConsole):
                         "pwd; echo $A $PATH; id -u; id -g").stdout
         self.assertEqual(out, b"/etc\n1 /bin\n1000\n5\n")
 
+    def test_further_options(self):
+        name = self.running()
+        groups = self.said(name, "id", "-G").split()
+        more = self.ok("exec", "--additional-gids", "71", "-g", "72", name, "id", "-G").stdout.decode().split()
+        self.assertEqual(more, groups + ["71", "72"])
+        self.refused("exec", "--process-label", "a_u:a_r:a_t:s0", name, "true", says="SELinux", status=255)
+        self.refused("exec", "--apparmor", "no-such-profile", name, "true", says="no-such-profile", status=255)
+        self.refused("exec", "--additional-gids", "x", name, "true", says="--additional-gids", status=255)
+
+    def test_no_new_privileges(self):
+        """It can be set for a process whose container does without."""
+        self.config["process"]["noNewPrivileges"] = False
+        self.write_config()
+        name = self.running()
+        for flags, expected in (([], "0"), (["--no-new-privs"], "1")):
+            text = self.ok("exec", *flags, name, "grep", "NoNewPrivs", "/proc/self/status").stdout.decode()
+            self.assertEqual(text.split()[1], expected)
+
+    def test_preserved_descriptors(self):
+        if self.level == "vm":
+            self.skipTest("a guest cannot have descriptors of the host: see test_vm_machine")
+        name = self.running()
+        read, write = os.pipe()
+        try:
+            self.ok("exec", "--preserve-fds", "1", name, "sh", "-c", "echo passed >&3", pass_fds=[3],
+                    preexec_fn=lambda: os.dup2(write, 3))
+            self.assertEqual(os.read(read, 100), b"passed\n")
+            done = self.moat("exec", name, "sh", "-c", "echo passed >&3", pass_fds=[3], preexec_fn=lambda: os.dup2(write, 3))
+            self.assertNotEqual(done.returncode, 0)
+        finally:
+            os.close(read)
+            os.close(write)
+
     def test_user_names(self):
         with open(os.path.join(self.rootfs, "etc/group"), "a") as f:
             f.write("staff:x:50:other,user\nwheel:x:51:user\nbroken\n:x:x:user\n")

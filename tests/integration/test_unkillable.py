@@ -63,6 +63,12 @@ def state_of(pid):
 
 @at_levels("plain")
 class Unkillable(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+            raise unittest.SkipTest("no /dev/fuse, by which a file server can be silent")
+
     def stuck(self, script, change=None):
         """A container whose script reads a file of the server; returns its id, the process that waits and the server."""
         shared = os.path.join(self.work, "shared")

@@ -138,6 +138,9 @@ static void test_memory(void **state)
 	refuse(settings_v2, "{\"memory\":{\"limit\":4096,\"swap\":4095}}", "cannot be less");
 	refuse(settings_v1, "{\"memory\":{\"limit\":4096,\"swap\":4095}}", "cannot be less");
 	refuse(settings_v2, "{\"memory\":{\"limit\":-2}}", "-1 for none");
+	expect(settings_v2, "{\"memory\":{\"useHierarchy\":true}}", "");
+	refuse(settings_v2, "{\"memory\":{\"useHierarchy\":false}}", "always counts");
+	refuse(settings_v1, "{\"memory\":{\"useHierarchy\":false}}", "always counts");
 	refuse(settings_v2, "{\"memory\":{\"swappiness\":0}}", "cgroup v2 has nothing like it");
 	refuse(settings_v2, "{\"memory\":{\"disableOOMKiller\":true}}", "nothing like it");
 	refuse_now(settings_v2, &now, "{\"memory\":{\"limit\":1999,\"checkBeforeUpdate\":true}}",
