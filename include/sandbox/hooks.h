@@ -10,6 +10,13 @@
 struct oci_hook;
 
 /*
+ * hooks_output() - for all hooks of this process but those that run the container's own programs:
+ * files of the host that their standard streams are appended to. NULL: as hooks_run() says. The
+ * strings are the caller's, and have to stay.
+ */
+void hooks_output(const char *out, const char *errors);
+
+/*
  * hooks_run() - run hooks one after the other, in the namespaces of the caller.
  * @kind: their name in config.json, for messages.
  * @state: JSON that each finds on its standard input.

@@ -37,6 +37,9 @@ struct seccomp_filter {
 int seccomp_filter_compile(const struct oci_seccomp *seccomp, const char *cache,
 			   struct seccomp_filter *filter, struct err *err);
 
+/* seccomp_check_names() - 0, or -1 with err set where the library does not know a system call. */
+int seccomp_check_names(const struct oci_seccomp *seccomp, struct err *err);
+
 /* seccomp_filter_free() - release the program and make the filter all zero. */
 void seccomp_filter_free(struct seccomp_filter *filter);
 

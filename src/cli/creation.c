@@ -3,6 +3,7 @@
 #include "cli/creation.h"
 
 #include "base/log.h"
+#include "sandbox/annotations.h"
 
 #include <sys/syscall.h>
 
@@ -54,10 +55,14 @@ struct instance *creation_announce(struct instance *made, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = made;
 	struct err cleanup = { 0 };
+	const char *receiver = NULL;
 
 	if (!instance)
 		return NULL;
-	if (pidfd_send(creation.pidfd_socket, instance->container.pid, err) == 0)
+	if (creation.pidfd_socket < 0 && instance->config)
+		receiver = crun_annotation_pidfd(instance->config);
+	if ((!receiver || pidfd_connect(receiver, &creation.pidfd_socket, err) == 0) &&
+	    pidfd_send(creation.pidfd_socket, instance->container.pid, err) == 0)
 		return steal(instance);
 	if (instance_delete(instance, true, &cleanup) < 0)
 		log_warning("%s", cleanup.text);

@@ -10,6 +10,7 @@
 #include "cgroup/systemd.h"
 #include "oci/config.h"
 #include "oci/record.h"
+#include "sandbox/annotations.h"
 #include "sandbox/hooks.h"
 #include "oci/settings.h"
 #include "runtime/ids.h"
@@ -310,8 +311,12 @@ static struct instance *make(const struct runtime *runtime, const char *id, cons
 	    check_bundle(instance, path, options, err) < 0 ||
 	    isolation_choose(runtime, instance->config, &instance->container.isolation, err) < 0 ||
 	    unit_annotations_check(runtime, instance->config, err) < 0 ||
+	    crun_annotations_check(instance->config, runtime->settings->annotations,
+				   runtime->settings->n_annotations,
+				   instance->container.isolation == ISOLATION_PLAIN, err) < 0 ||
 	    choose_cgroup(instance, err) < 0 || harden(instance, err) < 0)
 		return NULL;
+	crun_annotations_apply(instance->config);
 	fill_record(instance, path);
 	if (spare_open(&spare, err) < 0)
 		return NULL;

@@ -14,6 +14,7 @@
 #include "oci/settings.h"
 #include "oci/state.h"
 #include "runtime/ids.h"
+#include "sandbox/annotations.h"
 #include "sandbox/hooks.h"
 
 #include <fcntl.h>
@@ -110,7 +111,10 @@ int instance_config(struct instance *instance, struct err *err)
 		return err_wrap(err, "container %s", instance->container.id);
 	instance->config = oci_config_parse(text, size, "config.json", err);
 	instance->container.config = instance->config;
-	return instance->config ? 0 : -1;
+	if (!instance->config)
+		return -1;
+	crun_annotations_apply(instance->config);
+	return 0;
 }
 
 /*

@@ -6,6 +6,7 @@
 #include "cgroup/systemd.h"
 #include "oci/config.h"
 #include "oci/settings.h"
+#include "sandbox/annotations.h"
 
 static const char *const names[] = {
 	[ISOLATION_PLAIN] = "plain",
@@ -35,10 +36,12 @@ int annotations_check(const struct moat_settings *settings, const char *path, st
 {
 	for (size_t i = 0; i < settings->n_annotations; i++)
 		if (!str_eq(settings->annotations[i], isolation_key) &&
+		    !crun_annotation_is_known(settings->annotations[i]) &&
 		    !str_starts_with(settings->annotations[i], SYSTEMD_ANNOTATION))
 			return err_set(err, 0,
-				       "%s: annotations: expected %s or " SYSTEMD_ANNOTATION
-				       "NAME, found '%.64s'",
+				       "%s: annotations: expected %s, " SYSTEMD_ANNOTATION
+				       "NAME or one of crun's (man moat-annotations), found "
+				       "'%.64s'",
 				       path, isolation_key, settings->annotations[i]);
 	return 0;
 }

@@ -4,6 +4,7 @@
  * holds for children only; its child joins the rest through the pidfd of the container's init, all
  * at once, and is from then on in the hands of what runs there: it must not be looked into.
  */
+#include "sandbox/annotations.h"
 #include "sandbox/exec_wait.h"
 #include "sandbox/harden_private.h"
 #include "sandbox/identity.h"
@@ -124,6 +125,7 @@ static _Noreturn void child_main(struct exec *exec)
 		.linux_ = exec->params->config->linux_,
 		.proc = exec->proc,
 		.preserve_fds = exec->params->preserve_fds,
+		.keep_groups = crun_annotation_keeps_groups(exec->params->config),
 	};
 	char byte;
 

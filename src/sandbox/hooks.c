@@ -24,8 +24,17 @@
 
 extern char **environ;
 
+static const char *output_files[2]; /* see hooks_output() */
+
+void hooks_output(const char *out, const char *errors)
+{
+	output_files[0] = out;
+	output_files[1] = errors;
+}
+
 struct run {
 	const struct oci_hook *hook;
+	const char *kind;
 	pid_t pid;
 	int pidfd;
 	int errors; /* our end of its standard error */
@@ -51,17 +60,30 @@ static bool is_orphan(int errors)
 	return poll(&heard, 1, 0) > 0 && (heard.revents & POLLERR);
 }
 
-static _Noreturn void hook_main(const struct oci_hook *hook, int input, int errors)
+/* The path of a startContainer hook is the container's: there, a file of the host has no name. */
+static int open_output(const struct run *run, int which)
 {
+	const char *path = output_files[which];
+
+	if (!path || str_eq(run->kind, "startContainer"))
+		return -1;
+	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0600);
+}
+
+static _Noreturn void hook_main(const struct run *run, int input, int errors)
+{
+	const struct oci_hook *hook = run->hook;
 	char *arguments[] = { hook->path, NULL };
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int out = open_output(run, 0), complaints = open_output(run, 1);
 
 	process_reset_signals();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (is_orphan(errors))
 		_exit(126);
-	if (dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(errors, 2) < 0 ||
+	if (dup2(input, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 ||
+	    dup2(complaints < 0 ? errors : complaints, 2) < 0 ||
 	    syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(126);
 	execve(hook->path, hook->n_args ? hook->args : arguments,
@@ -84,7 +106,7 @@ static int launch(struct run *run, const char *state, struct err *err)
 	run->pid = fork();
 	if (run->pid == 0) {
 		fd_replace(&run->errors, -1);
-		hook_main(run->hook, input, errors);
+		hook_main(run, input, errors);
 	}
 	setpgid(run->pid, run->pid); /* whoever of the two comes first */
 	if (run->pid < 0)
@@ -166,7 +188,7 @@ static int fail(const struct run *run, int status, const char *kind, struct err 
 static int run_one(const struct oci_hook *hook, const char *kind, const char *state,
 		   struct err *err)
 {
-	struct run run = { .hook = hook, .pid = -1, .pidfd = -1, .errors = -1 };
+	struct run run = { .hook = hook, .kind = kind, .pid = -1, .pidfd = -1, .errors = -1 };
 	int status = -1, r = launch(&run, state, err);
 
 	if (r == 0) {

@@ -4,6 +4,7 @@
  * which they depend on each other. It holds descriptors of the host until it executes the user's
  * program, so from early on nobody may look into it.
  */
+#include "sandbox/annotations.h"
 #include "sandbox/harden_private.h"
 #include "sandbox/hooks.h"
 #include "sandbox/process.h"
@@ -243,6 +244,7 @@ _Noreturn void init_main(struct setup *setup)
 		.linux_ = setup->linux_,
 		.proc = setup->proc,
 		.preserve_fds = setup->params->preserve_fds,
+		.keep_groups = crun_annotation_keeps_groups(setup->config),
 	};
 	int starter;
 

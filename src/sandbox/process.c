@@ -220,7 +220,8 @@ int process_become(struct process_plan *plan, struct err *err)
 	entered = enter_cwd(cwd, err);
 	if (entered < 0 && err->code != EACCES)
 		return -1;
-	if (capabilities_bound(plan->capabilities, err) < 0 || user_become(process, err) < 0)
+	if (capabilities_bound(plan->capabilities, err) < 0 ||
+	    user_become(process, plan->keep_groups, err) < 0)
 		return -1;
 	/* Read by others in the pid namespace it would tell of the host: until execve(2) it is not.
 	 */

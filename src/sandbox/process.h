@@ -31,6 +31,7 @@ struct process_plan {
 	int stdio[3];			      /* else these do; none is -1 */
 	int preserve_fds;		      /* descriptors 3 .. 2+N stay open across execve(2) */
 	const char *home;		      /* for an environment without HOME; NULL */
+	bool keep_groups;		      /* additional groups stay the caller's */
 	bool walled;			      /* the wall has been entered */
 	bool filtered;			      /* the filter is loaded */
 	char *program;			      /* found by process_become(): path to be executed */
@@ -67,7 +68,7 @@ int rlimits_apply(const struct oci_process *process, struct err *err);
  * cannot do that itself: the right that it takes is one of the host's.
  */
 void rlimits_raise(const struct oci_process *process, pid_t pid);
-int user_become(const struct oci_process *process, struct err *err);
+int user_become(const struct oci_process *process, bool keep_groups, struct err *err);
 int scheduling_apply(const struct oci_process *process, struct err *err);
 int lsm_check(const struct oci_process *process, int proc, struct err *err);
 int lsm_apply(const struct oci_process *process, int proc, struct err *err);

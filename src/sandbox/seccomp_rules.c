@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "oci/config.h"
+#include "sandbox/seccomp.h"
 
 #include <linux/seccomp.h>
 #include <seccomp.h>
@@ -252,5 +253,18 @@ int rules_make(const struct oci_seccomp *seccomp, const struct architecture *arc
 		return -1;
 	}
 	rules->answer_newer = rules->newest && refuses(rules->default_action);
+	return 0;
+}
+
+int seccomp_check_names(const struct oci_seccomp *seccomp, struct err *err)
+{
+	for (size_t i = 0; i < seccomp->n_syscalls; i++)
+		for (size_t j = 0; j < seccomp->syscalls[i].n_names; j++)
+			if (seccomp_syscall_resolve_name(seccomp->syscalls[i].names[j]) ==
+			    __NR_SCMP_ERROR)
+				return err_set(err, 0,
+					       "linux.seccomp.syscalls: libseccomp does not know "
+					       "the system call '%.64s'",
+					       seccomp->syscalls[i].names[j]);
 	return 0;
 }

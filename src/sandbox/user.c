@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int user_become(const struct oci_process *process, struct err *err)
+int user_become(const struct oci_process *process, bool keep_groups, struct err *err)
 {
 	const struct oci_user *user = process->user;
 
-	if (setgroups(user->n_additional_gids, user->additional_gids) < 0 &&
+	if (!keep_groups && setgroups(user->n_additional_gids, user->additional_gids) < 0 &&
 	    (errno != EPERM || user->n_additional_gids))
 		return err_set(err, errno, "set the additional groups");
 	/* The capabilities must outlive the change of user; execve(2) clears this. */

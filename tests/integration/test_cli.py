@@ -142,6 +142,32 @@ class Cli(Case):
         self.ok("delete", "--force", name)
         self.ok("delete", "--force", other)
 
+    def test_pidfd_receiver_of_crun(self):
+        """The same by an annotation, where the operator lets it."""
+        path, found = os.path.join(self.work, "receiver"), []
+        self.bundle("sleep", "1000", change=lambda c: c.update(annotations={"run.oci.pidfd_receiver": path}))
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["run.oci.pidfd_receiver", "operator's file"])
+        self.settings["annotations"] = ["run.oci.pidfd_receiver"]
+        self.write_settings()
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["pidfd socket", path])
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            thread = threading.Thread(target=receive_descriptor, args=(listener, found))
+            thread.start()
+            name = self.create()
+            thread.join(10 * host.TIME_SCALE)
+        self.assertEqual([pid_of(fd) for fd in found], [self.pid(name)])
+        os.close(found[0])
+        self.ok("delete", "--force", name)
+
+    def test_annotations_of_crun_that_are_not_offered(self):
+        for key, value in (("run.oci.delegate-cgroup", "x"), ("run.oci.systemd.subgroup", "x")):
+            self.bundle("true", change=lambda c: c.update(annotations={key: value}))
+            self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=key)
+        self.bundle("true", change=lambda c: c.update(annotations={"run.oci.systemd.subgroup": "", "run.oci.of.tomorrow": "1"}))
+        self.assertEqual(self.run_container().returncode, 0)
+
     def test_pidfd_socket_that_is_not_there(self):
         self.bundle("true")
         self.refused("create", "--bundle", self.bundle_path, "--pidfd-socket", "/nonexistent", self.new_id(),

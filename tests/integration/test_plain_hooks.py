@@ -171,6 +171,29 @@ class Hooks(Case):
         self.with_hooks("echo", "mine", **self.hook("createRuntime", "echo noise; cat /dev/zero | head -c 200000 >&2\n"))
         self.assertEqual(self.run_container().stdout, b"mine\n")
 
+    def test_output_to_files_of_crun(self):
+        """run.oci.hooks.stdout and .stderr, where the operator lets them; a program of the container's writes to none."""
+        out, errors = os.path.join(self.work, "hooks.out"), os.path.join(self.work, "hooks.err")
+        kinds = ("createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+        annotations = {"run.oci.hooks.stdout": out, "run.oci.hooks.stderr": errors}
+
+        def change(c):
+            c["annotations"] = annotations
+            c["hooks"] = {kind: [{"path": "/bin/sh", "args": ["sh", "-c", "echo out of %s; echo error of %s >&2" % (kind, kind)]}]
+                          for kind in kinds}
+        self.bundle("true", change=change)
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["run.oci.hooks.stdout", "operator's file"])
+        self.settings["annotations"] = list(annotations)
+        self.write_settings()
+        for _ in range(2):  # they are appended to
+            self.assertEqual(self.run_container().returncode, 0)
+        for path, word in ((out, "out"), (errors, "error")):
+            with open(path) as f:
+                self.assertEqual(f.read().splitlines(), ["%s of %s" % (word, kind) for kind in kinds if kind != "startContainer"] * 2)
+        annotations["run.oci.hooks.stdout"] = "relative"
+        self.write_config()
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["run.oci.hooks.stdout", "absolute"])
+
     def test_descriptors(self):
         out = os.path.join(self.work, "fds")
         self.with_hooks("true", **self.hook("createContainer", "ls /proc/self/fd > %s\n" % out))

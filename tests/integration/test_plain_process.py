@@ -33,6 +33,27 @@ class Process(Case):
     def test_no_groups_of_the_caller(self):
         self.assertEqual(self.status()["Groups"].strip(), "")
 
+    def test_groups_of_the_caller_that_are_kept(self):
+        """run.oci.keep_original_groups, as podman's --group-add keep-groups sets it."""
+        key = "run.oci.keep_original_groups"
+        self.bundle("sleep", "1000", change=lambda c: c.update(annotations={key: "1"}))
+        create = ["create", "--bundle", self.bundle_path]
+        self.refused(*create, self.new_id(), says=[key, "operator's file"])
+        self.settings["annotations"] = [key]
+        self.write_settings()
+        self.refused("--isolation", "sandbox", *create, self.new_id(), says=[key, "level plain"])
+        name = self.new_id()
+
+        def groups(pid):
+            with open("/proc/%d/status" % pid) as f:
+                return next(line for line in f if line.startswith("Groups:")).split()[1:]
+        own = {"extra_groups": [701, 702]}
+        self.create(name=name, **own)
+        self.ok("start", name, **own)
+        self.assertEqual(groups(self.pid(name)), ["701", "702"])
+        self.assertEqual(self.ok("exec", name, "id", "-G", **own).stdout, b"0 701 702\n")
+        self.ok("delete", "--force", name)
+
     def capabilities(self, **sets):
         return process(capabilities={kind: ["CAP_" + name for name in names] for kind, names in sets.items()})
 

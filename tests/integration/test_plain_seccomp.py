@@ -168,6 +168,37 @@ class Seccomp(Case):
         self.assertEqual([state["state"]["status"] for state, _ in agent.states], ["creating", "running"])
         self.ok("delete", "--force", name)
 
+    def test_receiver_of_crun(self):
+        """run.oci.seccomp.receiver takes the place of listenerPath, for exec as well."""
+        agent, settings = self.agent(errno.EMLINK)
+        path = settings["listenerPath"]
+        settings["listenerPath"] = "/nowhere"
+
+        def change(c):
+            c["annotations"] = {"run.oci.seccomp.receiver": path}
+            self.profile(**self.mkdir("SCMP_ACT_NOTIFY"), **settings)(c)
+        self.bundle("sleep", "1000", change=change)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["run.oci.seccomp.receiver", "operator's file"])
+        self.settings["annotations"] = ["run.oci.seccomp.receiver"]
+        self.write_settings()
+        name = self.create()
+        self.ok("start", name)
+        self.assertIn(os.strerror(errno.EMLINK).encode(), self.moat("exec", name, "mkdir", "/x").stderr)
+        self.assertEqual([state["state"]["status"] for state, _ in agent.states], ["creating", "running"])
+        self.ok("delete", "--force", name)
+
+    def test_unknown_calls_can_be_an_error(self):
+        """run.oci.seccomp_fail_unknown_syscall only tightens."""
+        def change(value):
+            def both(c):
+                c["annotations"] = {"run.oci.seccomp_fail_unknown_syscall": value}
+                self.profile(syscalls=[{"names": ["mkdir", "no_such_call"], "action": "SCMP_ACT_ERRNO"}])(c)
+            return both
+        self.bundle("true", change=change("0"))
+        self.assertEqual(self.run_container().returncode, 0)
+        self.bundle("true", change=change("1"))
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["seccomp_fail_unknown_syscall", "no_such_call"])
+
     def test_no_agent(self):
         self.bundle("true", change=self.profile(**self.mkdir("SCMP_ACT_NOTIFY"), listenerPath=self.work + "/none"))
         self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["/none", "agent"])
