@@ -99,6 +99,11 @@ int boot_protect(struct err *err)
 	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "-1000", err);
 }
 
+int boot_memory(struct err *err)
+{
+	return file_write(AT_FDCWD, "/proc/sys/vm/overcommit_memory", "1", err);
+}
+
 int boot_loopback(struct err *err)
 {
 	_cleanup_fd_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

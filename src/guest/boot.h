@@ -18,6 +18,12 @@ int boot_mounts(struct err *err);
 /* boot_protect() - keep the workload's hands and the OOM killer's off the agent. 0, or -1. */
 int boot_protect(struct err *err);
 
+/*
+ * boot_memory() - let programs reserve more than the machine has, as on a host that is larger than
+ * the container's limit: what counts is what they use. 0, or -1.
+ */
+int boot_memory(struct err *err);
+
 /* boot_loopback() - set the interface lo up. Returns 0, or -1 with err set. */
 int boot_loopback(struct err *err);
 

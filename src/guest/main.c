@@ -25,7 +25,7 @@ static int serve(struct agent *agent, struct err *err)
 	/* The monitor's first requests are on their way while the file systems are mounted. */
 	_cleanup_fd_ int control = vsock_begin(VMM_PORT_CONTROL, err);
 
-	if (control < 0 || boot_mounts(err) < 0 || boot_protect(err) < 0 ||
+	if (control < 0 || boot_mounts(err) < 0 || boot_protect(err) < 0 || boot_memory(err) < 0 ||
 	    boot_loopback(err) < 0 || agent_init(agent, &guest, err) < 0 ||
 	    vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
 	    agent_serve(agent, fd_steal(&control), err) < 0)

@@ -42,6 +42,9 @@ class Guest(Case):
         done = self.run_container()
         self.assertEqual(done.returncode, 137, done.stderr)
         self.assertIn(b"out of memory", done.stderr)
+        # One that asks for more than the machine has, at once, gets it, and ends when it uses it.
+        self.bundle("tail", "-c", "500m", "/dev/zero", change=self.resources(memory={"limit": 48 * MIB}))
+        self.assertEqual(self.run_container().returncode, 137)
 
     def test_user_namespace(self):
         def change(config):
