@@ -12,6 +12,7 @@ the page (moat-run.1.in) and holds man(7) macros, with these lines for what is m
     @options             the command's options, or, in moat.1, the global ones
     @commands            the list of commands (moat.1)
     @properties          the properties of the operator's file (moat.json.5)
+    @table FILE          a text file beside the page, as it is
     @about NAME          the lines up to @end belong to that option or property, after its first sentence
     @see PAGE(SECTION)…  SEE ALSO
 
@@ -143,6 +144,11 @@ class Page:
             out += ['.TP', bold(name), sentence(kind)] + self.more(name)
         return out
 
+    def table(self, name):
+        with open(os.path.join(os.path.dirname(self.path), name), encoding='utf-8') as f:
+            lines = f.read().rstrip('\n')
+        return ['.nh', '.ft CR', '.nf', roff(lines), '.fi', '.ft R', '.hy']
+
     def synopsis(self):
         if not self.command:
             return []
@@ -157,6 +163,8 @@ class Page:
         if word in kinds:
             self.made.add(word)
             return kinds[word]()
+        if line.startswith('@table '):
+            return self.table(line.split()[1])
         if line.startswith('@'):
             raise Mistake('unknown line: ' + line)
         return [line]

@@ -27,6 +27,7 @@ import engines
 import harness
 import host
 import machine
+import table
 from host import TIME_SCALE
 from images import BUSYBOX
 
@@ -39,7 +40,7 @@ KEPT = re.compile("|".join((
     r"nft table (filter|nat|mangle|raw) of", r"file /run/(netns|lock|docker|containerd|crun|moat|user|libpod|containers)\b",
     r"file /run/xtables.lock", r"file /tmp/(podman-run-|containers-user-|storage-run-)", r"file /var/tmp/",
     r"mount (gone: )?\S+ on \S+/graph/overlay \(", r"mount (gone: )?\S+ on \S*/netns(/default)? ",
-    r"cgroup \S+/(docker|default|moat|libpod_parent(/conmon)?)$",
+    r"cgroup \S+/(docker|default|k8s\.io|moat|libpod_parent(/conmon)?)$",
     r"cgroup /sys/fs/cgroup/(systemd|unified)/libpod_parent/[0-9a-f]{64}$",  # of a pod: hierarchies that podman does not know
     r"process \d+: (\S*/)?(containerd|dockerd) --config")))
 
@@ -86,7 +87,7 @@ class EngineCase(unittest.TestCase):
     def setUpClass(cls):
         reason = engines.KINDS[cls.engine_name].why_not() or harness.why_no_level(cls.level)
         if reason:
-            raise unittest.SkipTest(reason)
+            raise unittest.SkipTest(table.LOCAL + reason)
         cls.engine = engines.get(cls.engine_name, cls.level)
         if cls.engine.refusal:
             raise unittest.SkipTest(cls.engine.refusal)
@@ -96,7 +97,7 @@ class EngineCase(unittest.TestCase):
         if self.family not in getattr(method, "only", (self.family,)):
             self.skipTest(method.why)
         if (getattr(method, "long", False) or self.family in self.long_for) and not ALL:
-            self.skipTest("takes long: tests/engines/run --all")
+            self.skipTest(table.LOCAL + "takes long: tests/engines/run --all")
         self.work = tempfile.mkdtemp(prefix="work-", dir=machine.HOME)
         os.chmod(self.work, 0o755)
         if self.engine.rootless:
@@ -107,7 +108,7 @@ class EngineCase(unittest.TestCase):
     def needs_cgroups(self):
         """For what the engine cannot do where an ordinary user has no cgroups."""
         if self.engine.rootless and not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-            self.skipTest("podman has no cgroups for ordinary users under cgroup v1")
+            self.skipTest(table.LOCAL + "podman has no cgroups for ordinary users under cgroup v1")
 
     def kept_from(self, *flags, levels, says):
         """At these levels moat refuses such a container with a message that has these words; then the test ends."""
@@ -116,7 +117,18 @@ class EngineCase(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(says, done.stderr)
             reason = re.search("(level %s: .*?|(?<=create failed: ).*?|(?<=moat: ).*?)(: unknown\.?|: OCI.*)?\n" % self.level, done.stderr)
-            self.skipTest("refused: " + reason.group(1))
+            self.skipTest("refused: " + re.sub(r"CAP_\w+ is", "a capability is", reason.group(1)))  # which, depends on the machine
+
+    def refused(self, *args, says):
+        """
+        A microVM cannot do it, and moat says why; then the test ends. The engine's own cleaning up is not judged: what it
+        has left is found anyway.
+        """
+        done = self.engine.call(*args)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn(says, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if says in line]), 1, done.stderr)
+        self.skipTest("refused: " + says)
 
     # -- calls of the engine
 

@@ -3,6 +3,7 @@
 The engines under test: for each and each level one object that writes its configuration, starts its daemon where it has one,
 gives it images, and stops it. Stores and sockets are its own, below machine.HOME.
 """
+import glob
 import json
 import os
 import re
@@ -206,8 +207,27 @@ class Containerd(Engine):
     name, needs = "containerd", ("containerd", "ctr")
 
     def start(self):
-        config = self.write("config.toml", 'version = 2\nroot = "%s/data"\nstate = "%s/run"\n[grpc]\n  address = "%s/sock"\n'
-                            '[ttrpc]\n  address = "%s/sock.ttrpc"\n' % (self.home, self.home, self.home, self.home))
+        config = self.write("config.toml", """version = 2
+root = "{home}/data"
+state = "{home}/run"
+[grpc]
+  address = "{home}/sock"
+[ttrpc]
+  address = "{home}/sock.ttrpc"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "localhost/pause:latest"
+  restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "/usr/lib/cni"
+  conf_dir = "{home}/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  default_runtime_name = "moat"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.moat]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.moat.options]
+  BinaryName = "{moat}"
+""".format(home=self.home, moat=binary(self.level)))
+        os.makedirs(self.home + "/cni")
         self.program = ("ctr", "--address", self.home + "/sock")
         self.start_daemon(["containerd", "--config", config], "version")
         archive = images.oci_archive(images.busybox_tar(machine.HOME), self.home + "/busybox.tar", images.BUSYBOX)
@@ -230,7 +250,7 @@ def lacks_cap_sys_resource():
 
 class Unpacked:
     """Before an engine's class: the same of a later Debian, unpacked and not installed."""
-    suite = "trixie"
+    suite, version = "trixie", None  # a suite that goes on may have another version some day
 
     @classmethod
     def root(cls):
@@ -243,7 +263,14 @@ class Unpacked:
 
     @classmethod
     def why_not(cls):
-        return super().why_not() or (None if cls.root() else "not there: run tests/engines/fetch " + cls.suite)
+        if super().why_not() or not cls.root():
+            return super().why_not() or "not there: run tests/engines/fetch " + cls.suite
+        if cls.version:
+            program = glob.glob("%s/usr/*bin/%s" % (cls.root(), cls.needs[0]))[0]
+            said = subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+            if " %s." % cls.version not in said:
+                return "Debian %s has another version by now: %s" % (cls.suite, said.strip())
+        return None
 
     def start(self):
         self.environment["PATH"] = "%s/usr/bin:%s/usr/sbin:%s" % (self.root(), self.root(), self.environment["PATH"])
@@ -258,7 +285,15 @@ class Containerd17(Unpacked, Containerd):
     name, family = "containerd17", "containerd"
 
 
-KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd, Docker26, Containerd17)}
+class Docker28(Unpacked, Docker):
+    name, family, number, suite, version = "docker28", "docker", 40, "sid", "28"
+
+
+class Containerd21(Unpacked, Containerd):
+    name, family, suite, version = "containerd21", "containerd", "sid", "2.1"
+
+
+KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd, Docker26, Docker28, Containerd17, Containerd21)}
 _roots = {}
 _running = {}
 

@@ -41,7 +41,7 @@ def pack(tree, path):
     subprocess.run(["tar", "--numeric-owner", "-C", tree, "-cf", path, "."], check=True)
 
 
-def oci_archive(layer, path, name):
+def oci_archive(layer, path, name, command=("sh",)):
     """Writes an OCI image archive of one layer, as skopeo and ctr read it."""
     with open(layer, "rb") as f:
         data = f.read()
@@ -53,7 +53,7 @@ def oci_archive(layer, path, name):
         blobs["blobs/sha256/" + digest] = content
         return {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": len(content)}
 
-    config = {"architecture": "amd64", "os": "linux", "config": {"Env": ENVIRONMENT, "Cmd": ["sh"]},
+    config = {"architecture": "amd64", "os": "linux", "config": {"Env": ENVIRONMENT, "Cmd": list(command)},
               "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(data).hexdigest()]}}
     manifest = {"schemaVersion": 2, "config": blob(json.dumps(config).encode(), "config.v1+json"),
                 "layers": [blob(squeezed, "layer.v1.tar+gzip")]}

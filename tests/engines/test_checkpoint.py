@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import unittest
 
+import table
 from base import EngineCase, on
 from images import BUSYBOX
 
@@ -26,7 +27,7 @@ class Counting(EngineCase):
         super().setUpClass()
         reason = why_no_criu()
         if reason:
-            raise unittest.SkipTest(reason)
+            raise unittest.SkipTest(table.LOCAL + reason)
 
     def counting(self):
         name = self.start("sh", "-c", COUNT)

@@ -8,6 +8,7 @@ from base import EngineCase, long, on, only
 from images import BUSYBOX
 
 _ports = itertools.count(20000)
+NO_POD = "a microVM has a kernel of its own and cannot join the ipc namespace"
 SERVE = "while :; do echo served | nc -l -p 8080; done"
 
 
@@ -53,6 +54,9 @@ class Net(EngineCase):
     def test_network_of_another(self):
         """--network container:"""
         server = self.start("sh", "-c", SERVE, flags=self.bridge)
+        if self.level == "vm":
+            self.refused("run", "--rm", "--network", "container:" + server, BUSYBOX, "true",
+                         says="two kernels cannot share its addresses")
         out = self.run_("sh", "-c", "for i in $(seq 50); do nc -w 2 127.0.0.1 8080 < /dev/null && exit; sleep 0.1; done",
                         flags=["--network", "container:" + server])
         self.assertEqual(out, "served\n")
@@ -106,6 +110,8 @@ class Net(EngineCase):
         pod = self.name("pod")
         self.cli("pod", "create", "--name", pod, "--network", "none")
         self.addCleanup(self.cli, "pod", "rm", "--force", "--time", "0", pod)
+        if self.level == "vm":
+            self.refused("run", "--rm", "--pod", pod, BUSYBOX, "true", says=NO_POD)
         self.cli("run", "-d", "--pod", pod, BUSYBOX, "sh", "-c", SERVE)
         out = self.cli("run", "--rm", "--pod", pod, BUSYBOX, "sh", "-c", "hostname; for i in $(seq 50); do nc -w 2 127.0.0.1 8080 "
                        "< /dev/null && exit; sleep 0.1; done")
@@ -137,8 +143,10 @@ spec:
     volumeMounts: [{name: shared, mountPath: /shared}]
   volumes: [{name: shared, emptyDir: {}}]
 """ % (pod, BUSYBOX, "" if self.engine.rootless else "limits: {memory: 64Mi}", BUSYBOX))
-        self.cli("play", "kube", "--network", "none", file)
         self.addCleanup(self.cli, "play", "kube", "--down", file)
+        if self.level == "vm":
+            self.refused("play", "kube", "--network", "none", file, says=NO_POD)
+        self.cli("play", "kube", "--network", "none", file)
         self.wait_logs(pod + "-reader", "from-kube")
 
     @only("docker", why="podman's restore their networks in other ways")
@@ -147,6 +155,10 @@ spec:
         network = self.network()
         name = self.start("sleep", "1000", flags=self.bridge)
         self.cli("network", "connect", network, name)
+        if self.level == "vm":
+            self.cli("restart", "-t", "0", name)
+            self.assertIn("eth1", self.cli("exec", name, "ls", "/sys/class/net"))
+            self.skipTest("a microVM has the networks that were there when it was started: docker restart NAME")
         self.assertIn("eth1", self.cli("exec", name, "ls", "/sys/class/net"))
         self.cli("network", "disconnect", network, name)
         self.assertNotIn("eth1", self.cli("exec", name, "ls", "/sys/class/net"))

@@ -10,6 +10,7 @@ import engines
 import harness
 import host
 import machine
+import table
 from base import LEVELS, on  # noqa: F401
 
 KERNEL = os.uname().release
@@ -30,7 +31,7 @@ class Readme(unittest.TestCase):
     def setUpClass(cls):
         reason = engines.KINDS[cls.engine_name].why_not() or harness.why_no_level(cls.level)
         if reason:
-            raise unittest.SkipTest(reason)
+            raise unittest.SkipTest(table.LOCAL + reason)
 
     def setUp(self):
         self.home = os.path.join(machine.HOME, "readme-%s-%s" % (self.engine_name, self.level))

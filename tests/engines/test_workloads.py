@@ -7,9 +7,10 @@ import urllib.request
 import bundles
 import images
 import machine
+import table
 from base import ALL, EngineCase, on
 
-PACKAGES = bundles.SERVICE_PACKAGES + ",gcc,git,libc6-dev,make,python3-numpy,redis-server"
+PACKAGES = bundles.SERVICE_PACKAGES + ",gcc,git,libc6-dev,make,openjdk-17-jre-headless,python3-numpy,redis-server,rhino,systemd-sysv"
 IMAGE = "localhost/services:latest"
 
 
@@ -21,11 +22,16 @@ class Workloads(EngineCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if ALL:
+        if not ALL:
+            return
+        if cls.level == "vm":  # as it is, without a copy of a GiB: the emulated machine is small
+            cls.image, cls.how = bundles.debian_rootfs(PACKAGES) + ":O", ("--memory", "768m", "--rootfs")
+        else:
+            cls.image, cls.how = IMAGE, ()
             cls.engine.must("import", "--change", "CMD sh", images.debian_tar(machine.HOME, PACKAGES), IMAGE, timeout=600)
 
     def debian(self, script, *flags, timeout=120):
-        return self.run_("bash", "-euc", script, flags=flags, image=IMAGE, timeout=timeout)
+        return self.run_("bash", "-euc", script, flags=[*flags, *self.how], image=self.image, timeout=timeout)
 
     def fetch(self, url):
         with urllib.request.urlopen(url, timeout=10) as answer:
@@ -33,7 +39,7 @@ class Workloads(EngineCase):
 
     def published(self, port, *args, flags=()):
         """A service in the background whose port 8080 is ours; returns the address."""
-        self.start(*args, image=IMAGE, flags=["--network", "podman", "-p", "127.0.0.1:%d:8080" % port, *flags])
+        self.start(*args, image=self.image, flags=["--network", "podman", "-p", "127.0.0.1:%d:8080" % port, *flags, *self.how])
         url = "http://127.0.0.1:%d/" % port
 
         def answers():
@@ -131,3 +137,25 @@ git gc -q; git clone -q /r /s; cd /s; git fsck --no-progress; git log --oneline 
                           "apt-get -qq update; apt-get -qq install -y hello-moat > /dev/null; hello-moat",
                           "-v", repository + ":/repository:ro")
         self.assertEqual(out, "hello from a package\n")
+
+    def test_java(self):
+        """a program on a Java virtual machine"""
+        script = self.path("primes.js", "var n = 200000, sieve = new java.util.BitSet(n), t = [], sum = new java.util.concurrent.atomic.AtomicLong();"
+                           "for (var i = 2; i < n; i++) { if (!sieve.get(i)) { for (var j = i * 2; j < n; j += i) sieve.set(j); } }"
+                           "for (var k = 0; k < 4; k++) { (function (k) { t.push(new java.lang.Thread(function () {"
+                           " for (var i = 2 + k; i < n; i += 4) if (!sieve.get(i)) sum.addAndGet(i); })); t[k].start(); })(k); }"
+                           "for (k in t) t[k].join(); java.lang.System.out.println(sum.get() + ' ' + java.lang.System.getProperty('java.vm.name'));")
+        out = self.debian("java -Xmx96m -jar /usr/share/java/js.jar /primes.js", "-v", script + ":/primes.js:ro", timeout=300)
+        self.assertRegex(out, r"^1709600813 OpenJDK 64-Bit Server VM\n$")
+
+    def test_systemd(self):
+        """systemd as the first process (podman run --systemd)"""
+        if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            self.skipTest(table.LOCAL + "systemd in a container wants cgroup v2 alone")
+        name = self.start("/lib/systemd/systemd", "--unit=basic.target", flags=["--systemd", "always", *self.how], image=self.image)
+        self.wait_until(lambda: self.engine.call("exec", name, "systemctl", "is-active", "basic.target").stdout == "active\n",
+                        "its target is reached", 60)
+        self.cli("exec", name, "systemd-run", "--wait", "sh", "-c", "echo unit > /run/unit")
+        self.assertEqual(self.cli("exec", name, "cat", "/run/unit"), "unit\n")
+        self.cli("stop", "-t", "30", name, timeout=120)
+        self.assertIn(self.inspect(name, "{{.State.ExitCode}}"), ("0", "130"))
