@@ -69,6 +69,12 @@ int sandbox_start(int socket, struct err *err);
  */
 int sandbox_check_process(const struct oci_process *process, struct err *err);
 
+/*
+ * sandbox_warn() - log what of a process will be left out, for where the engine itself runs in a
+ * guest, whose log nobody reads: names of capabilities that are none.
+ */
+void sandbox_warn(const struct oci_process *process);
+
 /* A further process in a container. */
 struct sandbox_exec_params {
 	const char *id;

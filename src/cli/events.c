@@ -85,6 +85,39 @@ static int print_oom(struct instance *instance, uint64_t *oom_kills, struct err 
 	return 0;
 }
 
+/* Whether whoever tells of lack of memory said so just now. */
+static bool was_told(struct pollfd *oom)
+{
+	char drained[4096];
+	ssize_t n;
+
+	if (!(oom->revents & (POLLIN | POLLHUP | POLLERR)))
+		return false;
+	n = read(oom->fd, drained, sizeof(drained));
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		oom->fd = -1; /* it has gone */
+	return n > 0;
+}
+
+/*
+ * Where the first process itself was ended for lack of memory there is nobody to ask: a machine has
+ * gone then, but its word came before; a cgroup on the host is there until the container is
+ * deleted.
+ */
+static void print_last(struct instance *instance, struct pollfd *oom, bool owed, uint64_t oom_kills)
+{
+	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats = NULL;
+
+	if (instance->container.isolation == ISOLATION_VM) {
+		owed = (poll(oom, 1, 0) > 0 && was_told(oom)) || owed;
+	} else {
+		stats = instance->engine->stats(&instance->container, NULL);
+		owed = stats && stats->memory->oom_kills > oom_kills;
+	}
+	if (owed)
+		print_event(instance, "oom", NULL);
+}
+
 static int follow(struct instance *instance, int milliseconds, struct err *err)
 {
 	_cleanup_fd_ int oom = instance_oom_watch(instance, NULL);
@@ -92,25 +125,29 @@ static int follow(struct instance *instance, int milliseconds, struct err *err)
 	uint64_t oom_kills;
 	struct pollfd poll_oom = { .fd = oom, .events = POLLIN };
 	const struct timespec ending = { .tv_nsec = 50000000 }; /* what does not run stops soon */
+	bool owed = false;
 
 	if (!first)
 		return -1;
 	oom_kills = first->memory->oom_kills;
 	while (instance_status(instance) != STATUS_STOPPED) {
-		int n = poll(&poll_oom, 1, milliseconds);
-		char drained[4096];
-		int r;
+		bool woken = poll(&poll_oom, 1, milliseconds) > 0;
+		int r = 0;
 
-		if (n > 0 && read(oom, drained, sizeof(drained)) == 0)
-			poll_oom.fd = -1; /* who would tell has gone */
-		r = n > 0 ? print_oom(instance, &oom_kills, err)
-			  : print_stats(instance, false, &oom_kills, err);
-		if (r == 0)
+		owed = (woken && was_told(&poll_oom)) || owed;
+		if (owed)
+			r = print_oom(instance, &oom_kills, err);
+		else if (!woken)
+			r = print_stats(instance, false, &oom_kills, err);
+		if (r == 0) {
+			owed = false;
 			continue;
+		}
 		if (err->code != ERR_NOT_RUNNING && instance_status(instance) != STATUS_STOPPED)
 			return -1;
 		nanosleep(&ending, NULL);
 	}
+	print_last(instance, &poll_oom, owed, oom_kills);
 	return 0;
 }
 

@@ -215,19 +215,6 @@ static void serve_update(void *data, struct ttrpc_call call, const ProtobufCMess
 		reply_empty(call);
 }
 
-static void serve_freeze(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
-{
-	const Moat__Agent__FreezeContainerRequest *request =
-		(const Moat__Agent__FreezeContainerRequest *)message;
-	struct err err = { 0 };
-	const char *cgroup = cgroup_of(data, request->id, &err);
-
-	if (!cgroup || cgroup_freeze(cgroup, request->frozen, &err) < 0)
-		reply_err(call, &err);
-	else
-		reply_empty(call);
-}
-
 static void serve_stats(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
 	const Moat__Agent__ContainerRequest *request =
@@ -312,7 +299,6 @@ static const struct ttrpc_method methods[] = {
 	METHOD("DeleteProcess", process_request, serve_delete_process),
 	METHOD("ResizeTerminal", resize_terminal_request, serve_resize),
 	METHOD("UpdateContainer", update_container_request, serve_update),
-	METHOD("FreezeContainer", freeze_container_request, serve_freeze),
 	METHOD("Stats", container_request, serve_stats),
 	METHOD("Processes", container_request, serve_processes),
 	METHOD("WatchMemory", watch_memory_request, serve_watch_memory),

@@ -7,36 +7,10 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "sandbox/sandbox.h"
-
-#define WHERE "config.json: "
-
-/* File systems that the guest's kernel makes out of nothing; any other would need the host's. */
-static const char *const own_file_systems[] = {
-	"bpf",	"cgroup", "cgroup2",	"devpts", "hugetlbfs", "mqueue",
-	"proc", "ramfs",  "securityfs", "sysfs",  "tmpfs",
-};
+#include "guest/refuse.h"
 
 /* Settings of cgroup v2 that are about the workload's use of the guest, not about host devices. */
 static const char *const own_controllers[] = { "cgroup.", "cpu.", "memory.", "pids." };
-
-static bool is_listed(const char *name, const char *const *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (str_eq(name, list[i]))
-			return true;
-	return false;
-}
-
-static bool is_bind(const struct oci_mount *mount)
-{
-	if (mount->type && str_eq(mount->type, "bind"))
-		return true;
-	for (size_t i = 0; i < mount->n_options; i++)
-		if (str_eq(mount->options[i], "bind") || str_eq(mount->options[i], "rbind"))
-			return true;
-	return false;
-}
 
 static int rewrite_root(struct guest_config *out, const Moat__Agent__Tree *tree, const char *trees,
 			struct err *err)
@@ -56,7 +30,7 @@ static int place_trees(struct guest_config *out, const Moat__Agent__CreateContai
 		const Moat__Agent__Tree *tree = request->trees[i];
 
 		if (tree->mount >= out->config.n_mounts || out->sources[tree->mount] ||
-		    !is_bind(&out->mounts[tree->mount]))
+		    !guest_is_bind(&out->mounts[tree->mount]))
 			return err_set(err, EINVAL,
 				       "the request gives a tree for mounts[%u], which takes none",
 				       tree->mount);
@@ -93,6 +67,21 @@ static void bind_sysfs(struct guest_config *out, size_t index)
 	mount->source = (char *)"/sys";
 }
 
+/* Owners of files are mapped on the host, in what fsd was given. */
+static void forget_owners(struct guest_config *out, size_t index)
+{
+	struct oci_mount *mount = &out->mounts[index];
+	char **options = xcalloc(mount->n_options + 1, sizeof(*options));
+	size_t kept = 0;
+
+	for (size_t i = 0; i < mount->n_options; i++)
+		if (!str_eq(mount->options[i], "idmap") && !str_eq(mount->options[i], "ridmap"))
+			options[kept++] = mount->options[i];
+	out->options[index] = mount->options = options;
+	mount->n_options = kept;
+	mount->n_uid_mappings = mount->n_gid_mappings = 0;
+}
+
 static int rewrite_mounts(struct guest_config *out,
 			  const Moat__Agent__CreateContainerRequest *request, const char *trees,
 			  struct err *err)
@@ -111,16 +100,11 @@ static int rewrite_mounts(struct guest_config *out,
 		const struct oci_mount *mount = &out->mounts[i];
 		const char *type = mount->type ? mount->type : "none";
 
-		if (is_bind(mount) && !out->sources[i])
+		if (guest_is_bind(mount) && !out->sources[i])
 			return err_set(err, EINVAL, "the request gives no tree for mounts[%zu]", i);
-		if (!is_bind(mount) &&
-		    !is_listed(type, own_file_systems, ARRAY_LEN(own_file_systems)))
-			return err_set(err, 0,
-				       WHERE "mounts[%zu]: a file system of type '%s' cannot be "
-					     "mounted inside of a microVM; bind-mount it from the "
-					     "host",
-				       i, type);
-		if (str_eq(type, "sysfs") && has_user_namespace(out->parsed))
+		if (guest_is_bind(mount))
+			forget_owners(out, i);
+		else if (str_eq(type, "sysfs") && has_user_namespace(out->parsed))
 			bind_sysfs(out, i);
 	}
 	return 0;
@@ -137,11 +121,12 @@ void guest_process_set(struct guest_process *out, const struct oci_process *pars
 		process->has_oom_score_adj = true;
 		process->oom_score_adj = 0;
 	}
-	/* These confine on the host, where the monitor applies them; the guest has no policy. */
+	/*
+	 * Engines give every container one where the host has the module. It is a policy about what
+	 * the host's kernel does for a process, and the workload is none of its processes.
+	 */
 	process->apparmor_profile = NULL;
 	process->selinux_label = NULL;
-	/* It names processors of the host. */
-	process->exec_cpu_affinity = NULL;
 	if (stdio && stdio->rows && stdio->columns) {
 		out->console_size.height = stdio->rows;
 		out->console_size.width = stdio->columns;
@@ -163,7 +148,7 @@ static void rewrite_hooks(struct guest_config *out)
 }
 
 /* The guest's own network is the container's; other namespaces of the host are out of reach. */
-static int rewrite_namespaces(struct guest_config *out, struct err *err)
+static void rewrite_namespaces(struct guest_config *out)
 {
 	const struct oci_linux *parsed = out->parsed->linux_;
 	size_t kept = 0;
@@ -174,16 +159,10 @@ static int rewrite_namespaces(struct guest_config *out, struct err *err)
 
 		if (str_eq(namespace->type, "network"))
 			continue;
-		if (namespace->path)
-			return err_set(err, 0,
-				       WHERE "linux.namespaces[%zu]: a microVM cannot join the %s "
-					     "namespace %s of the host",
-				       i, namespace->type, namespace->path);
 		out->namespaces[kept++] = *namespace;
 	}
 	out->linux_.namespaces = out->namespaces;
 	out->linux_.n_namespaces = kept;
-	return 0;
 }
 
 static bool is_of_network(const struct oci_pair *sysctl)
@@ -245,34 +224,12 @@ void guest_resources_release(struct guest_resources *resources)
 	free(steal(resources->unified));
 }
 
-/* What would have to reach from the host into the guest, or the other way round, and cannot. */
-static int refuse_linux(const struct oci_linux *config, struct err *err)
-{
-	if (config->seccomp && config->seccomp->listener_path)
-		return err_set(err, 0,
-			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "
-				     "serve system calls of a microVM");
-	if (config->n_net_devices)
-		return err_set(err, 0,
-			       WHERE "linux.netDevices: an interface of the host cannot be moved "
-				     "into a microVM");
-	if (config->memory_policy)
-		return err_set(err, 0,
-			       WHERE "linux.memoryPolicy: a microVM has one memory node; use "
-				     "linux.resources.cpu.mems for the machine as a whole");
-	if (config->intel_rdt)
-		return err_set(err, 0, WHERE "linux.intelRdt: not supported for a microVM");
-	return 0;
-}
-
-static int rewrite_linux(struct guest_config *out, struct err *err)
+static void rewrite_linux(struct guest_config *out)
 {
 	if (!out->parsed->linux_)
-		return 0;
+		return;
 	out->linux_ = *out->parsed->linux_;
 	out->config.linux_ = &out->linux_;
-	if (refuse_linux(&out->linux_, err) < 0)
-		return -1;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
 	out->linux_.mount_label = NULL;
 	rewrite_sysctl(out);
@@ -280,7 +237,7 @@ static int rewrite_linux(struct guest_config *out, struct err *err)
 		guest_resources_set(&out->resources, out->linux_.resources);
 		out->linux_.resources = &out->resources.resources;
 	}
-	return rewrite_namespaces(out, err);
+	rewrite_namespaces(out);
 }
 
 int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContainerRequest *request,
@@ -289,21 +246,20 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 	*out = (struct guest_config){ 0 };
 	out->parsed =
 		oci_config_parse(request->config, strlen(request->config), "config.json", err);
-	if (!out->parsed)
+	if (!out->parsed || guest_refuse(out->parsed, err) < 0)
 		return -1;
 	out->config = *out->parsed;
 	out->config.vm = NULL;
 	rewrite_hooks(out);
 	if (out->parsed->process) {
-		if (sandbox_check_process(out->parsed->process, err) < 0)
-			return -1;
 		guest_process_set(&out->process, out->parsed->process, request->stdio);
 		out->config.process = &out->process.process;
 	}
 	if (rewrite_root(out, request->root, trees, err) < 0 ||
 	    rewrite_mounts(out, request, trees, err) < 0)
 		return -1;
-	return rewrite_linux(out, err);
+	rewrite_linux(out);
+	return 0;
 }
 
 void guest_config_release(struct guest_config *config)

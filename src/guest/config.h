@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * config.json, written for a host, as it holds inside of the guest. What the monitor does outside
- * (hooks, the network namespace, devices of the host, LSMs) is left out; what nobody could do is an
- * error.
+ * (hooks, the network namespace, devices of the host) is left out, and so are security modules,
+ * whose policies are the host's; what nobody could do is an error.
  */
 #pragma once
 

@@ -268,11 +268,12 @@ int container_delete(struct container *container, struct err *err)
 	return 0;
 }
 
-static bool is_ended(struct process *process, const struct container *container, pid_t pid,
+static bool is_ended(struct process *process, struct container *container, pid_t pid,
 		     int wait_status)
 {
 	if (process->pid != pid || process->exited)
 		return false;
+	memory_events_tell(&container->memory_events); /* before what follows from it */
 	process_exited(process, wait_status,
 		       container->cgroup && memory_events_oom_kills(container->cgroup) > 0);
 	return true;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "guest/refuse.h"
 #include "oci/config.h"
 #include "sandbox/sandbox.h"
 
@@ -65,7 +66,7 @@ struct process *container_exec(struct agent *agent, const Moat__Agent__ExecReque
 	if (!container)
 		return NULL;
 	parsed = oci_process_parse(request->process, strlen(request->process), "process", err);
-	if (!parsed || sandbox_check_process(parsed, err) < 0)
+	if (!parsed || guest_process_check(parsed, err) < 0)
 		return NULL;
 	guest_process_set(&wanted, parsed, request->stdio);
 	process = process_new(agent, request->exec_id);

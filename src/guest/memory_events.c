@@ -27,11 +27,12 @@ uint64_t memory_events_oom_kills(const char *cgroup)
 	return count;
 }
 
-/* Answers those who have not seen the number. */
-static void tell(struct memory_events *events)
+void memory_events_tell(struct memory_events *events)
 {
 	Moat__Agent__WatchMemoryResponse response = MOAT__AGENT__WATCH_MEMORY_RESPONSE__INIT;
 
+	if (!events->count)
+		return;
 	response.oom_kills = memory_events_oom_kills(events->cgroup);
 	for (size_t i = 0; i < events->count;) {
 		if (events->watchers[i].seen == response.oom_kills) {
@@ -48,7 +49,7 @@ static int events_ready(struct source *source, uint32_t ready, struct err *err)
 	char drained[4096];
 
 	(void)!read(source->fd, drained, sizeof(drained));
-	tell(source->data);
+	memory_events_tell(source->data);
 	return 0;
 }
 
@@ -81,7 +82,7 @@ int memory_events_watch(struct memory_events *events, struct loop *loop, const c
 		return -1;
 	events->watchers[events->count].call = call;
 	events->watchers[events->count++].seen = seen;
-	tell(events);
+	memory_events_tell(events);
 	return 0;
 }
 

@@ -32,5 +32,11 @@ uint64_t memory_events_oom_kills(const char *cgroup);
 int memory_events_watch(struct memory_events *events, struct loop *loop, const char *cgroup,
 			struct ttrpc_call call, uint64_t seen, struct err *err);
 
+/*
+ * memory_events_tell() - answer those who have not seen the number. A process that memory ran out
+ * for may end before the kernel's notice of it is read.
+ */
+void memory_events_tell(struct memory_events *events);
+
 /* memory_events_close() - calls that still wait get an error. */
 void memory_events_close(struct memory_events *events);

@@ -11,7 +11,6 @@
 #include "oci/config.h"
 #include "oci/record.h"
 #include "sandbox/annotations.h"
-#include "sandbox/hooks.h"
 #include "oci/settings.h"
 #include "runtime/ids.h"
 #include "sandbox/harden.h"
@@ -166,7 +165,7 @@ static int harden(struct instance *instance, struct err *err)
 			       "level vm needs root: an ordinary user cannot lock its processes "
 			       "up; ordinary users have --isolation=plain");
 	if (instance->container.isolation != ISOLATION_SANDBOX)
-		return 0;
+		return beside_machine_check(instance, err);
 	if (!proc_is_machines_root())
 		return err_set(err, 0,
 			       "level sandbox needs root of the machine: ids of the container's "
@@ -202,26 +201,6 @@ static int write_pid_file(const char *path, pid_t pid, struct err *err)
 	return file_replace(AT_FDCWD, path, text, (size_t)n, 0644, err);
 }
 
-/*
- * Hooks that run while a container is made. The engine of the namespaces runs them at their places;
- * beside a machine, which is there as a whole, they run here. startContainer runs in the guest.
- */
-static int run_machine_hooks(const struct instance *instance, struct err *err)
-{
-	const struct oci_hooks *hooks = instance->config->hooks;
-	_cleanup_free_ char *state = NULL;
-
-	if (!hooks || instance->container.isolation != ISOLATION_VM)
-		return 0;
-	state = instance_state(instance);
-	if (hooks_run(hooks->prestart, hooks->n_prestart, "prestart", state, err) < 0 ||
-	    hooks_run(hooks->create_runtime, hooks->n_create_runtime, "createRuntime", state, err) <
-		    0)
-		return -1;
-	return hooks_run(hooks->create_container, hooks->n_create_container, "createContainer",
-			 state, err);
-}
-
 /* From here on the id is ours, and destroying the instance undoes everything. */
 static int create_owned(struct instance *instance, const char *text, size_t size,
 			const char *pid_file, const struct create_options *options,
@@ -243,7 +222,7 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 		return err_set(err, errno, "look at the container's process %d",
 			       (int)container->pid);
 	instance->record->start_time = container->start_time;
-	if (run_machine_hooks(instance, err) < 0)
+	if (beside_machine_hooks(instance, err) < 0)
 		return -1;
 	instance->record->creating = false;
 	instance->record->started = image != NULL;

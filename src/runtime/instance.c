@@ -247,6 +247,7 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 	if (instance_has(instance, instance->engine->exec, "run a process in", err) < 0 ||
 	    instance_config(instance, err) < 0)
 		return -1;
+	beside_machine_warn(instance, options->process);
 	return instance->engine->exec(&instance->container, options, pid, err);
 }
 

@@ -30,6 +30,22 @@ void image_close(struct image_options *image);
 /* image_offered() - whether the container's level has images. 0, or -1 with err set. */
 int image_offered(const struct instance *instance, const char *action, struct err *err);
 
+/*
+ * beside_machine_hooks() - hooks that run while a container is made. The engine of namespaces runs
+ * them at their places; beside a machine, which is there as a whole, they run here. startContainer
+ * runs in the guest. Nothing is done at other levels. 0, or -1 with err set.
+ */
+int beside_machine_hooks(const struct instance *instance, struct err *err);
+
+/*
+ * beside_machine_check() - refuse now what the guest would refuse after its boot, and warn of what
+ * it will leave out.
+ */
+int beside_machine_check(const struct instance *instance, struct err *err);
+
+/* beside_machine_warn() - of what the guest will leave out of a process. */
+void beside_machine_warn(const struct instance *instance, const struct oci_process *process);
+
 /* id_check() - 0, or -1 with err set. */
 int id_check(const char *id, struct err *err);
 

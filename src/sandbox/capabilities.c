@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "oci/config.h"
+#include "sandbox/sandbox.h"
 
 #include <linux/capability.h>
 #include <stdio.h>
@@ -51,6 +52,13 @@ void capabilities_read(const struct oci_capabilities *config, struct capability_
 	/* The kernel wants ambient ones inheritable and permitted; many configs list more. */
 	sets->ambient = read_set(config->ambient, config->n_ambient, &warned) & sets->inheritable &
 			sets->permitted;
+}
+
+void sandbox_warn(const struct oci_process *process)
+{
+	struct capability_sets sets;
+
+	capabilities_read(process->capabilities, &sets);
 }
 
 void capabilities_limit(struct capability_sets *sets, uint64_t mask)

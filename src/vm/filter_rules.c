@@ -111,6 +111,7 @@ static const struct filter_rule vmm_rules[] = {
 	CALL(close, "streams that have ended"),
 	CALL(getrandom, "the entropy device"),
 	CALL(futex, "between the vCPUs' threads and the loop's"),
+	CALL_IF(madvise, IS(2, MADV_REMOVE), "the guest's free pages back to the host"),
 	CALL(brk, "the allocator"),
 	CALL_IF2(tgkill, IS(0, VMM_PID), IS(2, SIGUSR1),
 		 "take a vCPU of this process out of KVM_RUN"),

@@ -9,9 +9,11 @@
 #include "oci/config.h"
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,10 +59,14 @@ static int claim_network(const char *path, int *claim, struct err *err)
 
 static int join_network(const char *path, struct err *err)
 {
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
 		return err_set(err, errno, "open the network namespace %s", path);
+	if (ioctl(fd, NS_GET_NSTYPE) < 0)
+		return err_set(err, 0, "%s is not a namespace", path);
+	if (ioctl(fd, NS_GET_NSTYPE) != CLONE_NEWNET)
+		return err_set(err, 0, "%s is not a namespace of the kind 'network'", path);
 	if (is_own(fd)) {
 		err_set(err, 0,
 			"linux.namespaces: a microVM cannot use the host's own network (%s)", path);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "fs/fsd.h"
 #include "oci/config.h"
+#include "vm/owners.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -116,7 +117,8 @@ static int add_mount(struct trees *trees, const struct oci_config *config, size_
 	if (trees->count == FSD_TREES_MAX)
 		return err_set(err, 0, "mounts[%zu]: more than %u bind mounts", index,
 			       FSD_TREES_MAX - 1);
-	if (add(trees, bundle, &bind, (uint32_t)index, err) < 0)
+	if (add(trees, bundle, &bind, (uint32_t)index, err) < 0 ||
+	    owners_map(trees->tree[trees->count - 1].fd, config, mount, mount->source, err) < 0)
 		return err_wrap(err, "mount %s", mount->destination);
 	return 0;
 }

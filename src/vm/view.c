@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "oci/config.h"
 #include "vm/jail.h"
+#include "vm/owners.h"
 #include "vm/trees.h"
 
 #include <fcntl.h>
@@ -39,7 +40,8 @@ static int open_guests(struct err *err)
 	return fd < 0 ? err_set(err, errno, "make a mount of an empty tmpfs") : fd;
 }
 
-static void open_place(struct place *place, const struct oci_mount *mount, const char *bundle)
+static void open_place(struct place *place, const struct oci_config *config,
+		       const struct oci_mount *mount, const char *bundle)
 {
 	struct bind bind;
 	struct err err;
@@ -48,6 +50,9 @@ static void open_place(struct place *place, const struct oci_mount *mount, const
 	place->fd = place->guests ? open_guests(&err)
 		    : bind.source ? bind_open(bundle, &bind, &err)
 				  : -1;
+	if (!place->guests && place->fd >= 0 &&
+	    owners_map(place->fd, config, mount, bind.source, &err) < 0)
+		fd_replace(&place->fd, -1);
 	if (place->fd < 0 && (place->guests || bind.source))
 		log_debug("view: %s", err.text);
 }
@@ -98,7 +103,7 @@ int view_enter(const struct container *container, struct err *err)
 	if (unshare(CLONE_NEWNS) < 0)
 		return err_set(err, errno, "make a mount namespace");
 	for (size_t i = 0; i < config->n_mounts; i++)
-		open_place(&places[i], &config->mounts[i], container->bundle);
+		open_place(&places[i], config, &config->mounts[i], container->bundle);
 	r = jail_change_root(root, err);
 	for (size_t i = 0; r == 0 && i < config->n_mounts; i++)
 		put(&places[i], root, &config->mounts[i]);

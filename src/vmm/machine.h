@@ -36,7 +36,7 @@ struct vmm {
 	struct mmio_device mmio[MACHINE_DEVICES_MAX];
 	unsigned int devices;
 	struct fs_device fs;
-	struct device rng;
+	struct device rng, balloon;
 	struct device *vsock;
 	struct net_device net[VMM_NETS_MAX];
 	unsigned int nets, first_net; /* their number; the first one's on the bus */

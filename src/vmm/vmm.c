@@ -12,6 +12,7 @@
 #include "vmm/machine.h"
 
 #include "base/mem.h"
+#include "vmm/balloon.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
 #include "vmm/x86/x86.h"
@@ -91,6 +92,9 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 		return -1;
 	rng_init(&vmm->rng);
 	if (attach(vmm, &vmm->rng, err) < 0)
+		return -1;
+	balloon_init(&vmm->balloon);
+	if (attach(vmm, &vmm->balloon, err) < 0)
 		return -1;
 	vmm->first_net = vmm->devices;
 	for (; vmm->nets < config->nets; vmm->nets++) {

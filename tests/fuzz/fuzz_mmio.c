@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A driver that does as the input says to a device's registers and to the memory where its rings
- * are: five bytes a step.
+ * are: five bytes a step. The device is the one that DEVICE names, and QUEUE is its busiest.
  */
 #include "base/mem.h"
+#include "vmm/balloon.h"
 #include "vmm/mmio.h"
 #include "vmm/rng.h"
 
@@ -26,12 +27,12 @@ static void put(struct mmio_device *mmio, uint32_t offset, uint32_t value)
 static void start(struct mmio_device *mmio)
 {
 	static const uint32_t writes[][2] = {
-		{ VIRTIO_MMIO_STATUS, 0 },	    { VIRTIO_MMIO_STATUS, 1 },
-		{ VIRTIO_MMIO_STATUS, 3 },	    { VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1 },
-		{ VIRTIO_MMIO_DRIVER_FEATURES, 1 }, { VIRTIO_MMIO_STATUS, 11 },
-		{ VIRTIO_MMIO_QUEUE_NUM, 2 },	    { VIRTIO_MMIO_QUEUE_AVAIL_LOW, 32 },
-		{ VIRTIO_MMIO_QUEUE_USED_LOW, 64 }, { VIRTIO_MMIO_QUEUE_READY, 1 },
-		{ VIRTIO_MMIO_STATUS, 15 },
+		{ VIRTIO_MMIO_STATUS, 0 },	     { VIRTIO_MMIO_STATUS, 1 },
+		{ VIRTIO_MMIO_STATUS, 3 },	     { VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1 },
+		{ VIRTIO_MMIO_DRIVER_FEATURES, 1 },  { VIRTIO_MMIO_STATUS, 11 },
+		{ VIRTIO_MMIO_QUEUE_SEL, QUEUE },    { VIRTIO_MMIO_QUEUE_NUM, 2 },
+		{ VIRTIO_MMIO_QUEUE_AVAIL_LOW, 32 }, { VIRTIO_MMIO_QUEUE_USED_LOW, 64 },
+		{ VIRTIO_MMIO_QUEUE_READY, 1 },	     { VIRTIO_MMIO_STATUS, 15 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
@@ -59,7 +60,7 @@ static void step(struct mmio_device *mmio, uint8_t *memory, const uint8_t *data)
 		start(mmio);
 		break;
 	case 4:
-		mmio->kicks[0].source.ready(&mmio->kicks[0].source, 0, &err);
+		mmio->kicks[QUEUE].source.ready(&mmio->kicks[QUEUE].source, 0, &err);
 		break;
 	default:
 		memcpy(memory + (offset & 0xff), data + 3, 2);
@@ -80,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memset(host, 0, 0x1000);
 	memory.slots[0] = (struct guest_slot){ .size = MEMORY, .host = host };
-	rng_init(&device);
+	DEVICE(&device);
 	if (mmio_init(&mmio, &device, &memory, &loop, NULL, &err) < 0)
 		return 0;
 	mmio.warned = true;

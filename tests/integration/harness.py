@@ -10,7 +10,7 @@ The base of integration tests: they drive the moat binary as an engine or a pers
             self.bundle("sh", "-c", "exit 7")
             self.assertEqual(self.run_container().returncode, 7)
 
-runs once a level. Every test has a bundle and a --root of its own and is checked for what it left on the host. All times
+runs once a level; what has to be otherwise at one of them says so with @differs. Every test has a bundle and a --root of its own and is checked for what it left on the host. All times
 are in seconds of a real machine; in the lab they are multiplied by MOAT_TIME_SCALE. See run for how tests are started.
 """
 import functools
@@ -34,20 +34,39 @@ from host import IN_LAB, RUN_TAG, SANITIZED, TIME_SCALE
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("MOAT_BUILD") or os.path.join(TOP, "build")
 MOAT = os.environ.get("MOAT") or os.path.join(BUILD, "src/cli/moat")
+ALL = os.environ.get("MOAT_TEST_ALL") == "1"
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99"}
 _numbers = itertools.count(1)
+exceptions = []  # (test, level, why), as differs() is told
 isolated = False  # set by run, once in namespaces of its own
 
 
-def at_levels(*levels):
-    """Class decorator: makes one class a level of the test case, named NameLevel, in the same module."""
+def at_levels(*levels, quick=None):
+    """
+    Class decorator: makes one class a level of the test case, named NameLevel, in the same module. quick: {level: names}:
+    at that level a machine has to boot for each test, so without MOAT_TEST_ALL (tests/run --all) only those are run.
+    """
     def decorate(cls):
         module = sys.modules[cls.__module__]
         for level in levels:
             name = cls.__name__ + level.capitalize()
-            made = type(name, (cls,), {"level": level, "__module__": cls.__module__, "__doc__": cls.__doc__})
-            setattr(module, name, made)
+            members = {"level": level, "__module__": cls.__module__, "__doc__": cls.__doc__}
+            for test in [test for test in dir(cls) if test.startswith("test_")]:
+                if level in getattr(getattr(cls, test), "differs", {}):
+                    members[test] = None
+                elif quick and level in quick and test not in quick[level] and not ALL:
+                    members[test] = None
+            setattr(module, name, type(name, (cls,), members))
         return None  # the undecorated class is no test
+    return decorate
+
+
+def differs(level, why):
+    """Decorator of a test: what it is about is otherwise at that level, where it does not run. Why is for the reader."""
+    def decorate(function):
+        function.differs = {**getattr(function, "differs", {}), level: why}
+        exceptions.append((function, level, why))
+        return function
     return decorate
 
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from harness import Case, at_levels
+from harness import Case, at_levels, differs
 import host
 
 V2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
@@ -17,7 +17,7 @@ def has(controller):
     return os.path.exists("/sys/fs/cgroup/%s/cgroup.procs" % controller)
 
 
-@at_levels("plain")
+@at_levels("plain", "vm", quick={"vm": ["test_delete_ends_all_and_nested_cgroups"]})
 class Cgroup(Case):
     def container(self, *args, resources=None):
         """Creates and starts a container with limits; returns its id."""
@@ -47,6 +47,7 @@ class Cgroup(Case):
         with open(self.file(v2 if V2 else v1)) as f:
             return f.read().strip()
 
+    @differs("vm", "the host's cgroup holds the machine: its limits are those of test_guest and test_vm_machine")
     def test_limits(self):
         for controller in ("memory", "pids", "cpu"):
             if not has(controller):
@@ -109,6 +110,7 @@ class Cgroup(Case):
         self.assertIn(b"Operation not permitted", done.stderr)
         self.assertEqual(done.returncode, 1)
 
+    @differs("vm", "the container's pid is the monitor's, which uses no time: test_control pauses machines")
     def test_pause_and_resume(self):
         name = self.container("sh", "-c", "while :; do :; done")
         pid = self.pid(name)

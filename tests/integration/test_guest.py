@@ -92,7 +92,14 @@ class Guest(Case):
         for say, edit in (
                 ("ipc namespace", lambda c: c["linux"]["namespaces"].__setitem__(
                     slice(None), [{"type": "mount"}, {"type": "ipc", "path": "/proc/self/ns/ipc"}])),
-                ("type 'nfs'", lambda c: c["mounts"].append({"destination": "/n", "type": "nfs", "source": "h:/x"}))):
+                ("type 'nfs'", lambda c: c["mounts"].append({"destination": "/n", "type": "nfs", "source": "h:/x"})),
+                ("execCPUAffinity", lambda c: c["process"].update(execCPUAffinity={"final": "0"})),
+                ("memoryPolicy", lambda c: c["linux"].update(memoryPolicy={"mode": "MPOL_BIND", "nodes": "0"})),
+                ("listenerPath", lambda c: c["linux"].update(seccomp={
+                    "defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/run/x", "syscalls": [
+                        {"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]})),
+                ("netDevices", lambda c: c["linux"].update(netDevices={"eth0": {"name": "x"}})),
+                ("intelRdt", lambda c: c["linux"].update(intelRdt={"closID": "x"}))):
             with self.subTest(say):
                 self.bundle("true", change=edit)
                 self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=say)

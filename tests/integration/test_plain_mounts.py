@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from harness import Case, at_levels
+from harness import Case, at_levels, differs
 
 
 def mount(destination, source=None, type=None, *options):
@@ -15,7 +15,7 @@ def mount(destination, source=None, type=None, *options):
     return made
 
 
-@at_levels("plain")
+@at_levels("plain", "vm", quick={"vm": ["test_shared_root_does_not_leak_to_the_host", "test_mapped_ids_of_the_user_namespace"]})
 class Mounts(Case):
     def with_mounts(self, *args, mounts=(), **options):
         return self.output(*args, change=lambda c: c["mounts"].extend(mounts), **options)
@@ -95,6 +95,7 @@ class Mounts(Case):
         _, its, _ = self.line("/data", mount("/data", "tmpfs", "tmpfs", "size=64k", "nr_inodes=12", "mode=0711", "uid=5"))
         self.assertLessEqual({"size=64k", "nr_inodes=12", "mode=711", "uid=5"}, its)
 
+    @differs("vm", "what the host has mounted below a source is no mount of its own in a guest: ro holds for all of it")
     def test_recursive_options(self):
         source = self.source()
         below = os.path.join(source, "below")
@@ -245,7 +246,7 @@ class Mounts(Case):
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
 
 
-@at_levels("plain")
+@at_levels("plain", "vm", quick={"vm": []})
 class CgroupMount(Case):
     def test_with_and_without_namespace(self):
         for namespace in (True, False):

@@ -8,14 +8,14 @@ import signal
 import stat
 import subprocess
 
-from harness import Case, at_levels, host
+from harness import Case, at_levels, differs, host
 
 
 def process(**values):
     return lambda c: c["process"].update(values)
 
 
-@at_levels("plain")
+@at_levels("plain", "vm", quick={"vm": ["test_unknown_capability_is_a_warning"]})
 class Process(Case):
     def status(self, change=None, *, user=None):
         """/proc/self/status of the workload."""
@@ -218,6 +218,7 @@ class Process(Case):
             for fd in held:
                 os.close(fd)
 
+    @differs("vm", "descriptors cannot be passed into a machine: refused")
     def test_preserved_descriptors(self):
         self.bundle("sh", "-c", "cat <&4; ls /proc/self/fd")
         read, write = os.pipe()
@@ -250,6 +251,7 @@ class Process(Case):
         fields = out[out.rindex(")") + 2:].split()
         self.assertEqual((fields[16], fields[38]), ("5", "3"))  # nice, policy: SCHED_BATCH
 
+    @differs("vm", "a guest has one memory node: refused")
     def test_memory_policy(self):
         def policy(**values):
             return lambda c: c["linux"].__setitem__("memoryPolicy", values)
@@ -265,6 +267,7 @@ class Process(Case):
             self.bundle("true", change=policy(**values))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
 
+    @differs("vm", "a guest has one memory node: refused")
     def test_memory_policy_holds_for_exec(self):
         if not os.path.isdir("/sys/devices/system/node/node0"):
             self.skipTest("a kernel without NUMA")
@@ -275,6 +278,7 @@ class Process(Case):
         self.assertIn(b" bind:0 ", self.ok("exec", name, "cat", "/proc/self/numa_maps").stdout)
         self.ok("delete", "--force", name)
 
+    @differs("vm", "descriptors cannot be passed into a machine: refused")
     def test_socket_activation(self):
         opened = os.open("/dev/null", os.O_RDONLY)
         given = fcntl.fcntl(opened, fcntl.F_DUPFD, 50)
@@ -298,6 +302,7 @@ class Process(Case):
         self.assertEqual(self.output("uname", "-m", change=lambda c: c["linux"].__setitem__(
             "personality", {"domain": "LINUX32"})), "i686\n")
 
+    @differs("vm", "no keyring of the host's is within a guest's reach, so --no-new-keyring has nothing to keep")
     def test_keyring_is_not_the_callers(self):
         def rings(*flags):
             name = self.new_id()
@@ -306,6 +311,7 @@ class Process(Case):
         self.bundle("cat", "/proc/keys", change=lambda c: c["linux"].__setitem__("maskedPaths", []))
         self.assertEqual((rings(), rings("--no-new-keyring")), (1, 0))
 
+    @differs("vm", "security modules are the host kernel's, which does not run the workload: left out, see moat(1)")
     def test_unsupported_is_refused(self):
         for section, key, value, *words in (("process", "selinuxLabel", "a:b:c:d"),
                                     ("process", "apparmorProfile", "no-such-profile", "AppArmor")):

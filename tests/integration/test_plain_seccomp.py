@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 
-from harness import Case, at_levels
+from harness import Case, at_levels, differs
 
 # <linux/seccomp.h>
 NOTIF_RECV = 0xc0502100
@@ -79,7 +79,7 @@ class Agent:
             pass
 
 
-@at_levels("plain")
+@at_levels("plain", "vm", quick={"vm": ["test_only_what_a_start_needs"]})
 class Seccomp(Case):
     def profile(self, **seccomp):
         return lambda c: c["linux"].__setitem__("seccomp", {
@@ -136,6 +136,7 @@ class Seccomp(Case):
         self.addCleanup(agent.stop)
         return agent, dict(listenerPath=path, listenerMetadata="some \"words\"")
 
+    @differs("vm", "a listener on the host cannot serve system calls of a guest: refused")
     def test_listener(self):
         agent, settings = self.agent(errno.EMLINK)
         for privileged in (False, True):
@@ -152,12 +153,14 @@ class Seccomp(Case):
                              (name, "creating", state["pid"]))
             self.assertIn(agent.calls.pop(), (MKDIR, MKDIRAT))
 
+    @differs("vm", "a listener on the host cannot serve system calls of a guest: refused")
     def test_listener_for_every_call(self):
         """Even the first of init's own calls waits for the agent; nothing stands still."""
         agent, settings = self.agent(None)
         self.bundle("echo", "through", change=self.profile(defaultAction="SCMP_ACT_NOTIFY", syscalls=[], **settings))
         self.assertEqual(self.run_container().stdout, b"through\n")
 
+    @differs("vm", "a listener on the host cannot serve system calls of a guest: refused")
     def test_listener_of_exec(self):
         agent, settings = self.agent(errno.EMLINK)
         self.bundle("sleep", "1000", change=self.profile(**self.mkdir("SCMP_ACT_NOTIFY"), **settings))
@@ -168,6 +171,7 @@ class Seccomp(Case):
         self.assertEqual([state["state"]["status"] for state, _ in agent.states], ["creating", "running"])
         self.ok("delete", "--force", name)
 
+    @differs("vm", "a listener on the host cannot serve system calls of a guest: refused")
     def test_receiver_of_crun(self):
         """run.oci.seccomp.receiver takes the place of listenerPath, for exec as well."""
         agent, settings = self.agent(errno.EMLINK)
@@ -199,6 +203,7 @@ class Seccomp(Case):
         self.bundle("true", change=change("1"))
         self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["seccomp_fail_unknown_syscall", "no_such_call"])
 
+    @differs("vm", "a listener on the host cannot serve system calls of a guest: refused")
     def test_no_agent(self):
         self.bundle("true", change=self.profile(**self.mkdir("SCMP_ACT_NOTIFY"), listenerPath=self.work + "/none"))
         self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=["/none", "agent"])
