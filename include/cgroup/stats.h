@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+#include <stdint.h>
+
 struct moat_stats;
 
 /*
@@ -14,6 +16,15 @@ struct moat_stats;
  * moat_stats_free(), or NULL with err set.
  */
 struct moat_stats *cgroup_stats(const char *path, struct err *err);
+
+/*
+ * cgroup_oom_open() - the file that counts the processes of a cgroup which the OOM killer has ended.
+ * Returns it, the caller's to close, or -1 with err set.
+ */
+int cgroup_oom_open(const char *path, struct err *err);
+
+/* cgroup_oom_read() - read it: only once, for there need be no right to seek. 0 if unknown. */
+uint64_t cgroup_oom_read(int fd);
 
 /*
  * cgroup_oom_watch() - a descriptor that becomes readable each time memory runs out in the cgroup,

@@ -39,6 +39,12 @@ struct guest_memory {
 int guest_memory_create(uint64_t size, struct err *err);
 
 /*
+ * guest_memory_create_huge() - the same of huge pages of 2 MiB that the host has set aside; size is
+ * a multiple of that. They are taken at once, so that the guest never meets their lack.
+ */
+int guest_memory_create_huge(uint64_t size, struct err *err);
+
+/*
  * guest_memory_map() - map a memfd of size bytes as guest RAM, shared. Pages that nobody has
  * written take no memory; the descriptor stays the caller's and may be closed.
  * Returns 0, or -1 with err set.

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,9 +26,14 @@ struct vmm_config {
 	 * devices.
 	 */
 	const char *cmdline;
-	int control_fd;	   /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
-	int fs_fd;	   /* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
-	int serial_fd;	   /* where the serial console's output goes; -1: no console at all */
+	int control_fd; /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
+	int fs_fd;	/* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
+	int serial_fd;	/* where the serial console's output goes; -1: no console at all */
+	/*
+	 * Give nothing back to the host that the guest does not use: huge pages that were set aside
+	 * might not be had again.
+	 */
+	bool keep_memory;
 	unsigned int nets; /* places for network interfaces, 0 to VMM_NETS_MAX */
 };
 

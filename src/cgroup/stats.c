@@ -263,6 +263,30 @@ struct moat_stats *cgroup_stats(const char *path, struct err *err)
 	return stats;
 }
 
+int cgroup_oom_open(const char *path, struct err *err)
+{
+	_cleanup_free_ char *directory = directory_of(path, "memory"), *file = NULL;
+	int fd;
+
+	if (!directory)
+		return err_set(err, ENOENT, "count lacks of memory: no memory controller");
+	file = xasprintf("%s/%s", directory,
+			 layout_get()->kind == CGROUP_V2 ? "memory.events" : "memory.oom_control");
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_set(err, errno, "open %s", file) : fd;
+}
+
+uint64_t cgroup_oom_read(int fd)
+{
+	char text[1024];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return 0;
+	text[n] = '\0';
+	return line_value(text, "oom_kill");
+}
+
 static int watch_v2(const char *directory, struct err *err)
 {
 	_cleanup_fd_ int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

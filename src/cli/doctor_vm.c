@@ -3,6 +3,7 @@
 #include "cli/doctor.h"
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "oci/settings.h"
 #include "runtime/runtime.h"
@@ -11,6 +12,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -132,6 +134,25 @@ static void check_memory(struct diagnosis *diagnosis, const struct moat_settings
 		      (uintmax_t)total >> 20);
 }
 
+static void check_huge_pages(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	static const char path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+	_cleanup_free_ char *text = file_read(AT_FDCWD, path, 64, NULL, NULL);
+	uint64_t mib = text ? strtoull(text, NULL, 10) * 2 : 0;
+
+	if (!settings->hugepages)
+		return;
+	if (mib << 20 < settings->memory)
+		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, "huge pages",
+		      "set more aside in /proc/sys/vm/nr_hugepages, or remove \"hugepages\" from "
+		      "the operator's file",
+		      "%ju MiB of them are free, less than the %ju of one microVM", (uintmax_t)mib,
+		      (uintmax_t)settings->memory >> 20);
+	else
+		found(diagnosis, VERDICT_OK, 0, "huge pages", NULL, "%ju MiB of them are free",
+		      (uintmax_t)mib);
+}
+
 /* Where the guest's frames come from and go to; the forwarding itself the kernel loads by need. */
 static void check_tap(struct diagnosis *diagnosis)
 {
@@ -166,6 +187,7 @@ void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings
 		"install moat (ninja -C build install), or name one as \"init\" in the operator's "
 		"file");
 	check_memory(diagnosis, settings);
+	check_huge_pages(diagnosis, settings);
 	check_tap(diagnosis);
 }
 

@@ -148,7 +148,7 @@ static void rewrite_hooks(struct guest_config *out)
 }
 
 /* The guest's own network is the container's; other namespaces of the host are out of reach. */
-static void rewrite_namespaces(struct guest_config *out)
+static int rewrite_namespaces(struct guest_config *out, struct err *err)
 {
 	const struct oci_linux *parsed = out->parsed->linux_;
 	size_t kept = 0;
@@ -159,10 +159,14 @@ static void rewrite_namespaces(struct guest_config *out)
 
 		if (str_eq(namespace->type, "network"))
 			continue;
+		if (namespace->path) /* which the command has refused, with a reason */
+			return err_set(err, EINVAL, "join a namespace of the host (%s)",
+				       namespace->type);
 		out->namespaces[kept++] = *namespace;
 	}
 	out->linux_.namespaces = out->namespaces;
 	out->linux_.n_namespaces = kept;
+	return 0;
 }
 
 static bool is_of_network(const struct oci_pair *sysctl)
@@ -224,10 +228,10 @@ void guest_resources_release(struct guest_resources *resources)
 	free(steal(resources->unified));
 }
 
-static void rewrite_linux(struct guest_config *out)
+static int rewrite_linux(struct guest_config *out, struct err *err)
 {
 	if (!out->parsed->linux_)
-		return;
+		return 0;
 	out->linux_ = *out->parsed->linux_;
 	out->config.linux_ = &out->linux_;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
@@ -237,7 +241,7 @@ static void rewrite_linux(struct guest_config *out)
 		guest_resources_set(&out->resources, out->linux_.resources);
 		out->linux_.resources = &out->resources.resources;
 	}
-	rewrite_namespaces(out);
+	return rewrite_namespaces(out, err);
 }
 
 int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContainerRequest *request,
@@ -258,8 +262,7 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 	if (rewrite_root(out, request->root, trees, err) < 0 ||
 	    rewrite_mounts(out, request, trees, err) < 0)
 		return -1;
-	rewrite_linux(out);
-	return 0;
+	return rewrite_linux(out, err);
 }
 
 void guest_config_release(struct guest_config *config)

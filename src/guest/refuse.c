@@ -66,15 +66,6 @@ int guest_process_check(const struct oci_process *parsed, struct err *err)
 /* What would have to reach from the host into the guest, or the other way round, and cannot. */
 static int refuse_linux(const struct oci_linux *config, struct err *err)
 {
-	for (size_t i = 0; i < config->n_namespaces; i++) {
-		const struct oci_namespace *namespace = &config->namespaces[i];
-
-		if (namespace->path && !str_eq(namespace->type, "network"))
-			return err_set(err, 0,
-				       WHERE "linux.namespaces[%zu]: a microVM cannot join the %s "
-					     "namespace %s of the host",
-				       i, namespace->type, namespace->path);
-	}
 	if (config->seccomp && config->seccomp->listener_path)
 		return err_set(err, 0,
 			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "

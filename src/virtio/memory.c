@@ -5,6 +5,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 
@@ -38,6 +39,24 @@ int guest_memory_create(uint64_t size, struct err *err)
 		return err_set(err, errno, "create %llu MiB of guest memory",
 			       (unsigned long long)size >> 20);
 	return fd_steal(&fd);
+}
+
+int guest_memory_create_huge(uint64_t size, struct err *err)
+{
+	_cleanup_fd_ int fd = memfd_create("guest", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB);
+	void *map = MAP_FAILED;
+
+	/* The pages that a shared mapping sets aside stay the file's when it has gone. */
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
+		map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED) {
+		munmap(map, size);
+		return fd_steal(&fd);
+	}
+	err_set(err, errno, "take %llu MiB of huge pages for guest memory",
+		(unsigned long long)size >> 20);
+	return err_hint(err, "set more aside in /proc/sys/vm/nr_hugepages, or remove \"hugepages\" "
+			     "from /etc/moat/moat.json");
 }
 
 /* Maps at an address that is a multiple of HUGE_PAGE, as the guest's is: KVM then maps alike. */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cgroup/stats.h"
 #include "vmm/vmm.h"
 
 #include <signal.h>
@@ -62,6 +63,16 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event)
 	monitor_set_timer(monitor, SUSPICION_MS);
 }
 
+/* Not the workload's lack, which the guest's own OOM killer deals with. */
+static void end_for_memory(enum role role, struct err *err)
+{
+	err_set(err, 0,
+		"the %s was killed by the host's OOM killer: the host ran out of memory for it, or "
+		"the machine's cgroup reached its limit",
+		role_names[role]);
+	err_hint(err, "raise \"overhead\" in /etc/moat/moat.json, or have fewer machines");
+}
+
 /* vmm or fsd has ended by itself: how, and who. */
 void end_of_child(struct monitor *monitor, struct child *child, enum role role)
 {
@@ -77,6 +88,9 @@ void end_of_child(struct monitor *monitor, struct child *child, enum role role)
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
 		err_set(&err, 0, "the %s made a system call that its filter does not allow",
 			role_names[role]);
+	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+		 cgroup_oom_read(monitor->oom_count) > 0)
+		end_for_memory(role, &err);
 	else if (WIFSIGNALED(status))
 		err_set(&err, 0, "the %s was killed by signal %d (%s)", role_names[role],
 			WTERMSIG(status), strsignal(WTERMSIG(status)));

@@ -21,11 +21,14 @@
 
 /*
  * Beside what the VMM asks for: no probing of devices that are not there (an i8042 alone can cost
- * hundreds of milliseconds), fast grace periods, random numbers from the processor.
+ * hundreds of milliseconds), fast grace periods, random numbers from the processor. Free pages are
+ * reported from 512 KiB on (order 7) and not only from 2 MiB: of what boot has touched and let go,
+ * most is smaller.
  */
 #define CMDLINE                                                                                    \
 	"i8042.noaux i8042.nomux i8042.dumbkbd swiotlb=noforce rcupdate.rcu_expedited=1 "          \
-	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs"
+	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs "                                  \
+	"page_reporting.page_reporting_order=7"
 #define CMDLINE_QUIET "quiet loglevel=0"
 #define CMDLINE_DEBUG "loglevel=7"
 
@@ -159,6 +162,7 @@ static int vmm_body(void *data, int ready_fd)
 				     .control_fd = launch->control_fd,
 				     .fs_fd = launch->fs_fd,
 				     .serial_fd = launch->serial_fd,
+				     .keep_memory = machine->container->settings->hugepages,
 				     .nets = machine->nets };
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
 	struct vmm *vmm;
@@ -314,7 +318,9 @@ int machine_launch(struct machine *machine, struct err *err)
 {
 	const struct container *container = machine->container;
 
-	machine->memory_fd = guest_memory_create(machine->size.memory, err);
+	machine->memory_fd = container->settings->hugepages
+				     ? guest_memory_create_huge(machine->size.memory, err)
+				     : guest_memory_create(machine->size.memory, err);
 	if (machine->memory_fd < 0 ||
 	    trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
 	    stdio_open(&machine->stdio, container->config->process,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "cgroup/stats.h"
 #include "oci/config.h"
 #include "vm/execution.h"
 #include "vm/host.h"
@@ -338,6 +339,8 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
 	    watch_machine(monitor, err) < 0)
 		return -1;
+	if (monitor->container->cgroup_path)
+		monitor->oom_count = cgroup_oom_open(monitor->container->cgroup_path, NULL);
 	if (host_leave_stdio(err) < 0 || view_enter(monitor->container, err) < 0 ||
 	    jail_restrict(ROLE_MONITOR, role_reach[ROLE_MONITOR].capabilities, err) < 0)
 		return -1;
@@ -351,6 +354,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 				   .next_port = VMM_PORT_FIRST + 3,
 				   .ready_fd = ready_fd,
 				   .network_claim = -1,
+				   .oom_count = -1,
 				   .network_table = -1 };
 	struct err err;
 

@@ -6,8 +6,9 @@
  * of a crash KVM_GET_REGS, after a pause KVM_KVMCLOCK_CTRL, and KVM_IRQFD and KVM_IOEVENTFD for a
  * network device that appears; signals to the vCPUs' threads; epoll, reads and writes of eventfds;
  * sendmsg and recvmsg with the monitor and fsd, poll for fsd's answer and the console; getrandom;
- * brk; and what sockets' streams need (vsock.c). Threads, their stacks and signal handlers are made
- * by vmm_start(), and the end of the process takes all of it away.
+ * brk; madvise for pages that the guest does not use; and what sockets' streams need (vsock.c).
+ * Threads, their stacks and signal handlers are made by vmm_start(), and the end of the process
+ * takes all of it away.
  */
 #include "vmm/machine.h"
 
@@ -94,7 +95,7 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	if (attach(vmm, &vmm->rng, err) < 0)
 		return -1;
 	balloon_init(&vmm->balloon);
-	if (attach(vmm, &vmm->balloon, err) < 0)
+	if (!config->keep_memory && attach(vmm, &vmm->balloon, err) < 0)
 		return -1;
 	vmm->first_net = vmm->devices;
 	for (; vmm->nets < config->nets; vmm->nets++) {

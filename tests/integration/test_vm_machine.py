@@ -92,7 +92,9 @@ class Jail(Running):
         for role, pid in found.items():
             for fd in os.listdir("/proc/%d/fd" % pid):
                 target = os.readlink("/proc/%d/fd/%s" % (pid, fd))
-                if target.startswith("/") and role == "fsd":
+                if role == "monitor" and os.path.basename(target) in ("memory.events", "memory.oom_control"):
+                    self.assertTrue(target.startswith("/sys/fs/cgroup/"), target)  # whether the host's OOM killer came
+                elif target.startswith("/") and role == "fsd":
                     # seen from detached mounts: the root itself, what lies in it, and /proc/self/fd
                     self.assertTrue(target in allowed[role] or os.path.exists(self.rootfs + target) or "/fd" in target, target)
                 elif target.startswith("/"):

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine's memory on the host: what goes back to it, huge pages, and ends for lack of memory."""
+import json
+import os
+import signal
+import subprocess
+import threading
+import unittest
+
+from harness import ALL, Case, host
+
+MIB = 1 << 20
+HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
+
+
+def name_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def vmm_of(monitor):
+    return next(pid for pid in host.children_of(monitor) if name_of(pid) == "moat-vmm")
+
+
+def memory_of(vmm):
+    """Bytes of the host's memory that the guest's has: of the blocks of the file that it is."""
+    with open("/proc/%d/maps" % vmm) as f:
+        for line in f:
+            fields = line.split(None, 5)
+            if len(fields) > 5 and "s" in fields[1] and ("memfd:" in fields[5] or "/#" in fields[5]):
+                return os.stat("/proc/%d/map_files/%s" % (vmm, fields[0])).st_blocks * 512
+    raise RuntimeError("vmm %d has no memory file mapped" % vmm)
+
+
+class Memory(Case):
+    level = "vm"
+
+    def running(self, *args, **bundle):
+        self.bundle(*args, **bundle)
+        name = self.create()
+        self.ok("start", name)
+        return name
+
+    def test_free_memory_goes_back(self):
+        """A file of 48 MiB in a tmpfs, which is not there any more: the guest reports within seconds."""
+        name = self.running("sh", "-c", "head -c 50331648 /dev/zero >/dev/shm/x; echo; while [ ! -e /go ]; do sleep 0.1; done; "
+                            "rm /dev/shm/x; sleep 1000", change=lambda c: [
+                                m.update(options=["size=60m", "mode=1777"]) for m in c["mounts"] if m["destination"] == "/dev/shm"])
+        vmm = vmm_of(self.pid(name))
+        self.wait_until(lambda: memory_of(vmm) > 64 * MIB, "the guest has filled its memory", 30)
+        full = memory_of(vmm)
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        self.wait_until(lambda: memory_of(vmm) < full - 32 * MIB, "the host has it again", 30)
+        # And it is the guest's as soon as that wants it.
+        self.ok("exec", name, "sh", "-c", "head -c 50331648 /dev/zero >/dev/shm/y")
+        self.assertGreater(memory_of(vmm), full - 8 * MIB)
+        self.ok("delete", "--force", name)
+
+    def set_aside(self, pages):
+        with open(HUGE_PAGES, "w") as f:
+            f.write(str(pages))
+        with open(HUGE_PAGES) as f:
+            return int(f.read())
+
+    def test_huge_pages(self):
+        with open(HUGE_PAGES) as f:
+            self.addCleanup(self.set_aside, int(f.read()))
+        self.settings.update(hugepages=True, memory=64 * MIB)
+        self.write_settings()
+        self.bundle("sleep", "1000")
+        if self.set_aside(40) < 40:
+            self.skipTest("the host has no 80 MiB of huge pages to give")
+        name = self.create()
+        self.ok("start", name)
+        with open("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages") as f, \
+                open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") as g:
+            self.assertEqual(40 - int(g.read()) + int(f.read()), 32)
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("64 MiB of huge pages", "nr_hugepages"))
+        self.assertEqual(self.ok("exec", name, "echo", "still here").stdout, b"still here\n")
+        self.ok("delete", "--force", name)
+        with open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") as f:
+            self.assertEqual(int(f.read()), 40)
+
+
+class Lack(Case):
+    level = "vm"
+
+    def remove_parent(self):
+        for root in host.cgroup_roots():
+            try:
+                os.rmdir(os.path.join(root, host.RUN_TAG))
+            except OSError:
+                pass
+
+    def in_cgroup(self, *args, limit=48 * MIB):
+        self.bundle(*args)
+        self.path = "/%s/%s" % (host.RUN_TAG, self.id())
+        self.config["linux"]["cgroupsPath"] = self.path
+        self.config["linux"]["resources"] = {"memory": {"limit": limit, "swap": limit}}
+        self.write_config()
+        self.addCleanup(self.remove_parent)
+
+    def test_of_the_workload_is_an_event(self):
+        """It was the first process that the guest's kernel ended: the event comes before the end of events."""
+        self.in_cgroup("sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; x=a; while :; do x=$x$x; done")
+        name = self.create(stderr=subprocess.DEVNULL)
+        self.ok("start", name)
+        events = self.start_moat("events", "--interval", "1s", name, stdout=subprocess.PIPE)
+        self.assertEqual(json.loads(events.stdout.readline())["type"], "stats")  # so it watches
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        said = [json.loads(line)["type"] for line in events.stdout]
+        self.assertEqual(events.wait(timeout=10 * host.TIME_SCALE), 0)
+        self.assertEqual(said.count("oom"), 1, said)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
+    def test_of_the_host(self):
+        """The host's OOM killer takes the vmm: that is what is told."""
+        self.in_cgroup("sh", "-c", "echo; while [ ! -e /go ]; do sleep 0.1; done; head -c 40000000 /dev/zero >/dev/shm/x; sleep 1000")
+        limit = "/sys/fs/cgroup%s/memory.max" % self.path
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"\n")
+        if not os.path.exists(limit):
+            process.kill()
+            self.ok("delete", "--force", name)
+            self.skipTest("no memory controller of cgroup v2")
+        used = memory_of(vmm_of(self.pid(name)))
+        with open(limit, "w") as f:
+            f.write(str(used + 8 * MIB))
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        _, said = process.communicate(timeout=60 * host.TIME_SCALE)
+        self.assertEqual(process.returncode, 137)
+        self.assertIn(b"the host ran out of memory for it", said)
+        self.assertEqual(len(said.splitlines()), 1, said)
