@@ -159,9 +159,11 @@ static int rewrite_namespaces(struct guest_config *out, struct err *err)
 
 		if (str_eq(namespace->type, "network"))
 			continue;
-		if (namespace->path) /* which the command has refused, with a reason */
-			return err_set(err, EINVAL, "join a namespace of the host (%s)",
-				       namespace->type);
+		if (namespace->path)
+			return err_set(err, 0,
+				       "config.json: linux.namespaces[%zu]: a microVM cannot join "
+				       "the %s namespace %s of the host",
+				       i, namespace->type, namespace->path);
 		out->namespaces[kept++] = *namespace;
 	}
 	out->linux_.namespaces = out->namespaces;

@@ -80,11 +80,8 @@ struct monitor {
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
 	struct record record;
 	struct starting starting;
-<<<<<<< HEAD
 	int network_claim; /* makes the network namespace ours alone; -1: there is none */
-=======
 	int oom_count;	   /* cgroup_oom_open(); -1: none */
->>>>>>> e737fd6 (Level vm: huge pages, and what the host's OOM killer ended is told as that)
 	int network_table; /* holds what forwards the container's network; -1: nothing */
 	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];
