@@ -18,8 +18,8 @@ struct moat_stats;
 struct moat_stats *cgroup_stats(const char *path, struct err *err);
 
 /*
- * cgroup_oom_open() - the file that counts the processes of a cgroup which the OOM killer has ended.
- * Returns it, the caller's to close, or -1 with err set.
+ * cgroup_oom_open() - the file that counts the processes of a cgroup which the OOM killer has
+ * ended. Returns it, the caller's to close, or -1 with err set.
  */
 int cgroup_oom_open(const char *path, struct err *err);
 

@@ -2,12 +2,9 @@
 """A machine's memory on the host: what goes back to it, huge pages, and ends for lack of memory."""
 import json
 import os
-import signal
 import subprocess
-import threading
-import unittest
 
-from harness import ALL, Case, host
+from harness import Case, host
 
 MIB = 1 << 20
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"

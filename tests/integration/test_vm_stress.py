@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+Many machines, machines that lose a process at any moment, and guests that end or stand still as no program makes them: what is
+told, in what time, and that nothing is left (the harness looks after each test). Most of it is for tests/run --all.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import ALL, Case, host
+
+ROLES = ("moat-monitor", "moat-vmm", "moat-fsd")
+
+
+def name_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def with_name(name):
+    """Processes of that name: the tests have a pid namespace of their own."""
+    return [pid for pid in host.processes() if name_of(pid) == name]
+
+
+class Many(Case):
+    level = "vm"
+    memory = 64 << 20
+
+    def roles_left(self):
+        return [role for role in ROLES if with_name(role)]
+
+    @unittest.skipUnless(ALL, "takes minutes: MOAT_TEST_ALL=1 runs it")
+    def test_one_after_the_other(self):
+        self.bundle("echo", "here")
+        mounts = host.mounts()
+        for i in range(100):
+            with self.subTest(i):
+                done = self.run_container()
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"here\n", b""))
+                self.wait_until(lambda: not self.roles_left(), "its processes have ended")
+        self.assertEqual(host.mounts(), mounts)
+        self.assertEqual(os.listdir(self.root), [])
+
+    @unittest.skipUnless(ALL, "takes minutes: MOAT_TEST_ALL=1 runs it")
+    def test_at_once(self):
+        self.bundle("sh", "-c", "echo here; read line; echo $line")
+        running = [self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(30)]
+        for process in running:
+            self.assertEqual(process.stdout.readline(), b"here\n")
+        self.assertEqual(len(with_name("moat-vmm")), 30)  # all of them live
+        for i, process in enumerate(running):
+            out, err = process.communicate(b"number %d\n" % i, timeout=120 * host.TIME_SCALE)
+            self.assertEqual((process.returncode, out, err), (0, b"number %d\n" % i, b""))
+        self.wait_until(lambda: not self.roles_left(), "their processes have ended")
+
+
+class KilledAtRandom(Case):
+    """SIGKILL for one of the processes of a machine, from its making to its end."""
+    level = "vm"
+    memory = 64 << 20
+    TIMES = 200 if ALL else 4
+
+    def begin(self):
+        name = self.new_id()
+        return name, self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def span(self):
+        """How long a machine takes from its making to its end, when it is let alone."""
+        began = time.monotonic()
+        _, process = self.begin()
+        _, err = process.communicate(timeout=60 * host.TIME_SCALE)
+        self.assertEqual((process.returncode, err), (0, b""))
+        return time.monotonic() - began
+
+    def kill(self, role, process):
+        """Returns whether there was one."""
+        for pid in with_name(role) if role != "moat" else [process.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                return True
+            except ProcessLookupError:
+                pass
+        return False
+
+    def test_any_role(self):
+        self.bundle("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo $i >>/file; done")
+        span = self.span()
+        seed = int(os.environ.get("MOAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+        source = random.Random(seed)
+        killed = 0
+        for i in range(self.TIMES):
+            role, delay = (ROLES + ("moat",))[i % 4], source.uniform(0, span)
+            with self.subTest("seed %d, number %d: %s after %.0f ms" % (seed, i, role, delay * 1000)):
+                name, process = self.begin()
+                time.sleep(delay)
+                hit = self.kill(role, process)
+                killed += hit
+                _, err = process.communicate(timeout=30 * host.TIME_SCALE)
+                if hit and role != "moat":
+                    self.assertLessEqual(len(err.splitlines()), 1, err)  # one line that says who it was, or its end was over
+                began = time.monotonic()
+                self.ok("delete", "--force", name)
+                self.assertLess(time.monotonic() - began, 5 * host.TIME_SCALE)
+                self.refused("state", name, says="does not exist")
+                self.wait_until(lambda: not any(with_name(r) for r in ROLES), "its processes have ended")
+        if ALL:
+            self.assertGreater(killed, self.TIMES / 2)
+
+
+class Guests(Case):
+    """What a workload can only do that is given the guest's own rights: here to see how its kernel's ends are told."""
+    level = "vm"
+    memory = 64 << 20
+
+    def unbound(self, config):
+        """The guest's /proc/sys is the workload's, and it has the rights to write there."""
+        config["linux"]["readonlyPaths"] = []
+        for kind in ("bounding", "effective", "permitted"):
+            config["process"]["capabilities"][kind] += ["CAP_SYS_ADMIN", "CAP_SYS_NICE", "CAP_SYS_RESOURCE"]
+
+    def timed(self):
+        began = time.monotonic()
+        done = self.run_container(timeout=60)
+        return done.returncode, done.stderr.decode(), time.monotonic() - began
+
+    def test_panic(self):
+        self.bundle("sh", "-c", "echo 2 >/proc/sys/vm/panic_on_oom; x=a; while :; do x=$x$x; done", change=self.unbound)
+        status, said, took = self.timed()
+        self.assertEqual(status, 137)
+        self.assertIn("the guest kernel panicked", said)
+        self.assertLess(took, 10 * host.TIME_SCALE)
+
+    def test_out_of_memory(self):
+        """Of the guest as a whole: its kernel ends the workload, and the agent goes on."""
+        self.bundle("sh", "-c", "x=a; while :; do x=$x$x; done")
+        status, said, took = self.timed()
+        self.assertEqual(status, 137)
+        self.assertIn("out of memory", said)
+        self.assertLess(took, 10 * host.TIME_SCALE)
+
+    def test_no_time_for_anything_else(self):
+        """A first processor that never leaves one task, as in a kernel that spins: no answer, which is told; kill ends it."""
+        def change(config):
+            self.unbound(config)
+            config["process"]["scheduler"] = {"policy": "SCHED_FIFO", "priority": 99}
+        self.bundle("sh", "-c", "echo -1 >/proc/sys/kernel/sched_rt_runtime_us; echo; while :; do :; done", change=change)
+        read, write = os.pipe()
+        name = self.create(stdout=write)
+        os.close(write)
+        self.ok("start", name)
+        with os.fdopen(read, "rb") as out:
+            self.assertEqual(out.readline(), b"\n")
+        began = time.monotonic()
+        self.refused("ps", name, says="the guest does not answer", timeout=60)
+        self.assertLess(time.monotonic() - began, 15 + host.TIME_SCALE)
+        began = time.monotonic()
+        self.ok("kill", name, "KILL", timeout=60)
+        self.wait_status(name, "stopped", 30)
+        self.assertLess(time.monotonic() - began, 30 + host.TIME_SCALE)
+        self.ok("delete", name)
