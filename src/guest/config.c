@@ -171,6 +171,20 @@ static int rewrite_namespaces(struct guest_config *out, struct err *err)
 	return 0;
 }
 
+/* Those that are left are a guest's own; of --privileged, where every device is allowed. */
+static void rewrite_devices(struct guest_config *out)
+{
+	const struct oci_linux *parsed = out->parsed->linux_;
+	size_t kept = 0;
+
+	out->devices = xcalloc(parsed->n_devices, sizeof(*out->devices));
+	for (size_t i = 0; i < parsed->n_devices; i++)
+		if (guest_has_device(&parsed->devices[i]))
+			out->devices[kept++] = parsed->devices[i];
+	out->linux_.devices = out->devices;
+	out->linux_.n_devices = kept;
+}
+
 static bool is_of_network(const struct oci_pair *sysctl)
 {
 	return str_starts_with(sysctl->key, "net.") || str_starts_with(sysctl->key, "net/");
@@ -238,6 +252,7 @@ static int rewrite_linux(struct guest_config *out, struct err *err)
 	out->config.linux_ = &out->linux_;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
 	out->linux_.mount_label = NULL;
+	rewrite_devices(out);
 	rewrite_sysctl(out);
 	if (out->linux_.resources) {
 		guest_resources_set(&out->resources, out->linux_.resources);
@@ -276,6 +291,7 @@ void guest_config_release(struct guest_config *config)
 	free(config->sources);
 	free(config->options);
 	free(config->mounts);
+	free(config->devices);
 	free(config->namespaces);
 	free(config->sysctl);
 	guest_resources_release(&config->resources);

@@ -36,6 +36,7 @@ struct guest_config {
 	char **sources;		  /* n_mounts, NULL where the source is as it was */
 	char ***options; /* n_mounts, NULL where the options are as they were; the arrays are ours
 			  */
+	struct oci_device *devices;		/* ours */
 	struct oci_namespace *namespaces;	/* ours */
 	struct oci_pair *sysctl;		/* ours: without those of the network */
 	const struct oci_pair **network_sysctl; /* what the agent itself has to set */

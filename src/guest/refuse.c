@@ -63,6 +63,60 @@ int guest_process_check(const struct oci_process *parsed, struct err *err)
 	return 0;
 }
 
+/*
+ * Devices of a guest's kernel that are the same as the host's: memory (null, zero, random, kmsg),
+ * terminals, TUN/TAP and FUSE. Any other would be a node with nothing behind it.
+ */
+static const struct {
+	int64_t major, minor; /* minor -1: any */
+} guest_devices[] = { { 1, -1 }, { 5, -1 }, { 10, 200 }, { 10, 229 }, { 136, -1 } };
+
+bool guest_has_device(const struct oci_device *device)
+{
+	if (str_eq(device->type, "p"))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(guest_devices); i++)
+		if (!str_eq(device->type, "b") && device->has_major &&
+		    device->major == guest_devices[i].major &&
+		    (guest_devices[i].minor < 0 || device->minor == guest_devices[i].minor))
+			return true;
+	return false;
+}
+
+/* --privileged of engines: every device that there is, of which the guest has its own. */
+static bool allows_every_device(const struct oci_linux *config)
+{
+	const struct oci_linux_resources *resources = config->resources;
+
+	for (size_t i = 0; resources && i < resources->n_devices; i++) {
+		const struct oci_device_rule *rule = &resources->devices[i];
+
+		if (rule->allow && !(rule->has_major && rule->major >= 0) &&
+		    !(rule->has_minor && rule->minor >= 0) &&
+		    (!rule->type || str_eq(rule->type, "a")))
+			return true;
+	}
+	return false;
+}
+
+static int refuse_devices(const struct oci_linux *config, struct err *err)
+{
+	for (size_t i = 0; i < config->n_devices; i++) {
+		const struct oci_device *device = &config->devices[i];
+
+		if (guest_has_device(device) || allows_every_device(config))
+			continue;
+		err_set(err, 0,
+			WHERE
+			"linux.devices[%zu]: %s (%c %lld:%lld) is a device of the host, which "
+			"a microVM does not have",
+			i, device->path, str_eq(device->type, "b") ? 'b' : 'c',
+			(long long)device->major, (long long)device->minor);
+		return err_hint(err, "leave it out, or use --isolation=sandbox");
+	}
+	return 0;
+}
+
 /* What would have to reach from the host into the guest, or the other way round, and cannot. */
 static int refuse_linux(const struct oci_linux *config, struct err *err)
 {
@@ -80,7 +134,7 @@ static int refuse_linux(const struct oci_linux *config, struct err *err)
 				     "linux.resources.cpu.mems for the machine as a whole");
 	if (config->intel_rdt)
 		return err_set(err, 0, WHERE "linux.intelRdt: not supported for a microVM");
-	return 0;
+	return refuse_devices(config, err);
 }
 
 int guest_refuse(const struct oci_config *config, struct err *err)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 struct oci_config;
+struct oci_device;
 struct oci_mount;
 struct oci_process;
 
@@ -15,6 +16,9 @@ int guest_refuse(const struct oci_config *config, struct err *err);
 
 /* guest_process_check() - the same for a process alone. */
 int guest_process_check(const struct oci_process *parsed, struct err *err);
+
+/* guest_has_device() - whether the guest's kernel has what the host's has under these numbers. */
+bool guest_has_device(const struct oci_device *device);
 
 /* guest_is_bind() - whether a mount is one of a source that is there already. */
 bool guest_is_bind(const struct oci_mount *mount);

@@ -97,8 +97,10 @@ bool bind_of_mount(const struct oci_mount *mount, struct bind *bind)
 		if (str_eq(option, "bind") || str_eq(option, "rbind")) {
 			is_bind = true;
 			bind->recursive = str_eq(option, "rbind");
-		} else if (str_eq(option, "ro") || str_eq(option, "rw")) {
-			bind->read_only = str_eq(option, "ro");
+		} else if (str_eq(option, "ro") || str_eq(option, "rro")) {
+			bind->read_only = true; /* with what is mounted below, in any case */
+		} else if (str_eq(option, "rw") || str_eq(option, "rrw")) {
+			bind->read_only = false;
 		}
 	}
 	return is_bind;

@@ -98,11 +98,24 @@ class Guest(Case):
                 ("listenerPath", lambda c: c["linux"].update(seccomp={
                     "defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/run/x", "syscalls": [
                         {"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]})),
+                ("/dev/sda (b 8:0)", lambda c: c["linux"].update(devices=[
+                    {"path": "/dev/null", "type": "c", "major": 1, "minor": 3},
+                    {"path": "/dev/sda", "type": "b", "major": 8, "minor": 0}])),
+                ("/dev/kvm (c 10:232)", lambda c: c["linux"].update(devices=[
+                    {"path": "/dev/kvm", "type": "c", "major": 10, "minor": 232}])),
                 ("netDevices", lambda c: c["linux"].update(netDevices={"eth0": {"name": "x"}})),
                 ("intelRdt", lambda c: c["linux"].update(intelRdt={"closID": "x"}))):
             with self.subTest(say):
                 self.bundle("true", change=edit)
                 self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=say)
+
+    def test_every_device_of_the_host(self):
+        """As engines' --privileged gives them: the guest has those that are its own."""
+        def change(config):
+            config["linux"]["devices"] = [{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229},
+                                          {"path": "/dev/sda", "type": "b", "major": 8, "minor": 0}]
+            config["linux"]["resources"] = {"devices": [{"allow": True, "access": "rwm"}]}
+        self.assertEqual(self.output("sh", "-c", "ls /dev/fuse; ls /dev/sda 2>/dev/null; true", change=change), "/dev/fuse\n")
 
     def test_terminal(self):
         def change(config):
