@@ -35,20 +35,21 @@ def memory_of(vmm):
 class Memory(Case):
     level = "vm"
 
-    def running(self, *args, **bundle):
-        self.bundle(*args, **bundle)
-        name = self.create()
-        self.ok("start", name)
-        return name
-
     def test_free_memory_goes_back(self):
         """A file of 48 MiB in a tmpfs, which is not there any more: the guest reports within seconds."""
-        name = self.running("sh", "-c", "head -c 50331648 /dev/zero >/dev/shm/x; echo; while [ ! -e /go ]; do sleep 0.1; done; "
-                            "rm /dev/shm/x; sleep 1000", change=lambda c: [
-                                m.update(options=["size=60m", "mode=1777"]) for m in c["mounts"] if m["destination"] == "/dev/shm"])
+        def change(config):
+            next(m for m in config["mounts"] if m["destination"] == "/dev/shm")["options"] = ["size=60m", "mode=1777"]
+        self.bundle("sh", "-c", "head -c 50331648 /dev/zero >/dev/shm/x; echo; while [ ! -e /go ]; do sleep 0.1; done; "
+                    "rm /dev/shm/x; sleep 1000", change=change)
+        read, write = os.pipe()
+        name = self.create(stdout=write)
+        os.close(write)
+        self.ok("start", name)
+        with os.fdopen(read, "rb") as out:
+            self.assertEqual(out.readline(), b"\n")
         vmm = vmm_of(self.pid(name))
-        self.wait_until(lambda: memory_of(vmm) > 64 * MIB, "the guest has filled its memory", 30)
         full = memory_of(vmm)
+        self.assertGreater(full, 64 * MIB)
         open(os.path.join(self.rootfs, "go"), "w").close()
         self.wait_until(lambda: memory_of(vmm) < full - 32 * MIB, "the host has it again", 30)
         # And it is the guest's as soon as that wants it.
