@@ -167,13 +167,12 @@ class Guests(Case):
         def change(config):
             self.unbound(config)
             config["process"]["scheduler"] = {"policy": "SCHED_FIFO", "priority": 99}
-        self.bundle("sh", "-c", "echo -1 >/proc/sys/kernel/sched_rt_runtime_us; echo; while :; do :; done", change=change)
-        read, write = os.pipe()
-        name = self.create(stdout=write)
-        os.close(write)
+        self.bundle("sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; echo -1 >/proc/sys/kernel/sched_rt_runtime_us; "
+                    "while :; do :; done", change=change)
+        name = self.create()
         self.ok("start", name)
-        with os.fdopen(read, "rb") as out:
-            self.assertEqual(out.readline(), b"\n")
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        self.wait_until(lambda: self.moat("ps", name, timeout=60).returncode != 0, "the guest has no time for its agent", 60)
         began = time.monotonic()
         self.refused("ps", name, says="the guest does not answer", timeout=60)
         self.assertLess(time.monotonic() - began, 15 + host.TIME_SCALE)
