@@ -197,6 +197,19 @@ class Control(Case):
         self.assertEqual(json.loads(line)["type"], "oom", line)
         self.ok("delete", "--force", name)
 
+    def test_out_of_memory_of_the_first_process(self):
+        """It is an event, too, and comes before the end of events."""
+        name = self.running("sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; x=a; while :; do x=$x$x; done")
+        self.ok("update", "--memory", "32M", "--memory-swap", "32M", name)
+        process = self.start_moat("events", "--interval", "1s", name, stdout=-1)
+        self.assertEqual(json.loads(process.stdout.readline())["type"], "stats")  # so it watches
+        open(os.path.join(self.rootfs, "go"), "w").close()
+        said = [json.loads(line)["type"] for line in process.stdout]
+        self.assertEqual(process.wait(timeout=10 * host.TIME_SCALE), 0)
+        self.assertEqual(said.count("oom"), 1, said)
+        self.wait_status(name, "stopped")
+        self.ok("delete", name)
+
 
 @at_levels("plain", "vm")
 class RunInTheForeground(Case):
