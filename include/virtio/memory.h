@@ -38,6 +38,9 @@ struct guest_memory {
  */
 int guest_memory_create(uint64_t size, struct err *err);
 
+/* guest_memory_clear() - make all of it zero again; nobody may have it mapped. 0, or -1. */
+int guest_memory_clear(int memory_fd, struct err *err);
+
 /*
  * guest_memory_create_huge() - the same of huge pages of 2 MiB that the host has set aside; size is
  * a multiple of that. They are taken at once, so that the guest never meets their lack.

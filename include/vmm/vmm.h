@@ -35,6 +35,14 @@ struct vmm_config {
 	 */
 	bool keep_memory;
 	unsigned int nets; /* places for network interfaces, 0 to VMM_NETS_MAX */
+	/*
+	 * Templates, machines that have booted: what one has to have been made with to fit this
+	 * machine, byte for byte; NULL: none is made or used. And one to start from, or -1: not
+	 * the caller's word but the file's decides whether it fits, and is whole.
+	 */
+	const void *template_key;
+	size_t template_key_size;
+	int template_fd;
 };
 
 #define VMM_VCPUS_MAX 32
@@ -135,3 +143,13 @@ struct vmm;
 struct vmm *vmm_setup(const struct vmm_config *config, struct err *err);
 int vmm_start(struct vmm *vmm, struct err *err);
 int vmm_run(struct vmm *vmm, struct err *err);
+
+/*
+ * vmm_make_template() - between start and run, before the filter: boot the guest until it first
+ * speaks, and write the machine to an empty file. It goes on in vmm_run(), whether this succeeded
+ * or not. Returns 0, or -1 with err set.
+ *
+ * vmm_is_template() - whether what it wrote is one, and whole.
+ */
+int vmm_make_template(struct vmm *vmm, const struct vmm_config *config, int fd, struct err *err);
+bool vmm_is_template(int fd);

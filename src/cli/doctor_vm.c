@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "oci/settings.h"
 #include "runtime/runtime.h"
+#include "vm/template.h"
 #include "vmm/kvm_probe.h"
 
 #include <elf.h>
@@ -153,6 +154,30 @@ static void check_huge_pages(struct diagnosis *diagnosis, const struct moat_sett
 		      (uintmax_t)mib);
 }
 
+static void check_templates(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	struct err err = { 0 };
+	unsigned long long bytes;
+	size_t count;
+
+	if (!settings->templates)
+		found(diagnosis, VERDICT_OK, 0, "templates", NULL,
+		      "off: each microVM boots its kernel");
+	else if (template_count(settings, &count, &bytes, &err) == 0)
+		found(diagnosis, VERDICT_OK, 0, "templates", NULL,
+		      "%zu booted guests to start from, of %u at most, %.1f MiB in %s/templates",
+		      count, settings->templates, (double)bytes / (1 << 20), settings->cache);
+	else if (err.code == ENOENT)
+		found(diagnosis, VERDICT_OK, 0, "templates", NULL,
+		      "none yet: the first microVM makes one, in %s/templates", settings->cache);
+	else if (geteuid() == 0) /* others have no microVMs */
+		found(diagnosis, VERDICT_WARN, 0, "templates",
+		      "chown root it, and chmod 700 it, or set \"templates\" to 0 in the "
+		      "operator's "
+		      "file",
+		      "%s: each microVM boots its kernel", err.text);
+}
+
 /* Where the guest's frames come from and go to; the forwarding itself the kernel loads by need. */
 static void check_tap(struct diagnosis *diagnosis)
 {
@@ -186,6 +211,7 @@ void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings
 		diagnosis, "guest init", settings->init, is_initramfs, "an initramfs",
 		"install moat (ninja -C build install), or name one as \"init\" in the operator's "
 		"file");
+	check_templates(diagnosis, settings);
 	check_memory(diagnosis, settings);
 	check_huge_pages(diagnosis, settings);
 	check_tap(diagnosis);

@@ -79,7 +79,6 @@ int boot_mounts(struct err *err)
 		{ "dev", "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC },
 		{ "sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC },
 		{ "cgroup2", CGROUP_ROOT, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC },
-		{ FSD_TAG, BOOT_TREES, "virtiofs", MS_NODEV },
 	};
 
 	if (make_root(err) < 0)
@@ -93,6 +92,13 @@ int boot_mounts(struct err *err)
 	if (mount(NULL, BOOT_TREES, NULL, MS_SHARED, NULL) < 0)
 		return err_set(err, errno, "share what is mounted on %s", BOOT_TREES);
 	return delegate_controllers(err);
+}
+
+int boot_trees(struct err *err)
+{
+	if (mount(FSD_TAG, BOOT_TREES, "virtiofs", MS_NODEV, NULL) < 0)
+		return err_set(err, errno, "mount virtiofs on %s", BOOT_TREES);
+	return 0;
 }
 
 int boot_protect(struct err *err)

@@ -12,8 +12,11 @@
 /* boot_streams() - give descriptors 0, 1 and 2 a meaning: nothing, and the kernel's log. */
 void boot_streams(void);
 
-/* boot_mounts() - a root that can be pivoted from, and every file system. 0, or -1 with err set. */
+/* boot_mounts() - a root that can be pivoted from, and the kernel's file systems. 0, or -1. */
 int boot_mounts(struct err *err);
+
+/* boot_trees() - the files that the host lends. 0, or -1 with err set. */
+int boot_trees(struct err *err);
 
 /* boot_protect() - keep the workload's hands and the OOM killer's off the agent. 0, or -1. */
 int boot_protect(struct err *err);

@@ -15,24 +15,37 @@
 
 #define NS_PER_S 1000000000
 
-/* kvm-clock is right to the microsecond; without it, or after a pause, the guest's clock is not. */
-#define CLOCK_OFF_NS (NS_PER_S / 2)
+/*
+ * kvm-clock is right to the microsecond, but in a machine that was saved it stood still since, and
+ * the host's may have been set. What the host says may be as old as this machine: it says it before
+ * the guest can listen. So a clock that is behind is wrong, and one that is ahead of it by more
+ * than that.
+ */
+#define CLOCK_OFF_NS	(NS_PER_S / 2)
+#define CLOCK_BEHIND_NS (NS_PER_S / 1000)
 
 #define ENTROPY_MAX 512u
 
+static int64_t in_ns(const struct timespec *time)
+{
+	return (int64_t)time->tv_sec * NS_PER_S + time->tv_nsec;
+}
+
 static int set_clock(int64_t realtime_ns, struct err *err)
 {
-	struct timespec now, host = {
-		.tv_sec = realtime_ns / NS_PER_S,
-		.tv_nsec = realtime_ns % NS_PER_S,
-	};
+	struct timespec now, up,
+		host = {
+			.tv_sec = realtime_ns / NS_PER_S,
+			.tv_nsec = realtime_ns % NS_PER_S,
+		};
 	int64_t off;
 
 	if (realtime_ns <= 0)
 		return 0;
+	clock_gettime(CLOCK_BOOTTIME, &up);
 	clock_gettime(CLOCK_REALTIME, &now);
-	off = realtime_ns - ((int64_t)now.tv_sec * NS_PER_S + now.tv_nsec);
-	if (off < CLOCK_OFF_NS && off > -CLOCK_OFF_NS)
+	off = realtime_ns - in_ns(&now);
+	if (off < CLOCK_BEHIND_NS && off > -CLOCK_OFF_NS - in_ns(&up))
 		return 0;
 	if (clock_settime(CLOCK_REALTIME, &host) < 0)
 		return err_set(err, errno, "set the clock");
@@ -54,6 +67,9 @@ static int credit_entropy(const void *bytes, size_t size, struct err *err)
 	fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, RNDADDENTROPY, info) < 0)
 		return err_set(err, errno, "credit entropy");
+	/* Other machines may have started with the same generator: nothing of it may be used. */
+	if (ioctl(fd, RNDRESEEDCRNG) < 0)
+		return err_set(err, errno, "reseed the random number generator");
 	return 0;
 }
 

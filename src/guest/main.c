@@ -22,13 +22,19 @@ static const struct machine guest = {
 
 static int serve(struct agent *agent, struct err *err)
 {
-	/* The monitor's first requests are on their way while the file systems are mounted. */
-	_cleanup_fd_ int control = vsock_begin(VMM_PORT_CONTROL, err);
+	_cleanup_fd_ int control = -1;
 
-	if (control < 0 || boot_mounts(err) < 0 || boot_protect(err) < 0 || boot_memory(err) < 0 ||
-	    boot_loopback(err) < 0 || agent_init(agent, &guest, err) < 0 ||
-	    vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
-	    agent_serve(agent, fd_steal(&control), err) < 0)
+	/*
+	 * The machine may be saved when it first speaks, and start again from there many times
+	 * (vmm/making.c): everything that does not depend on the container comes before, and the
+	 * file server is not spoken to until the host has answered.
+	 */
+	if (boot_mounts(err) < 0 || boot_protect(err) < 0 || boot_memory(err) < 0 ||
+	    boot_loopback(err) < 0 || agent_init(agent, &guest, err) < 0)
+		return -1;
+	control = vsock_begin(VMM_PORT_CONTROL, err);
+	if (control < 0 || vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
+	    boot_trees(err) < 0 || agent_serve(agent, fd_steal(&control), err) < 0)
 		return -1;
 	return loop_run(&agent->loop, err);
 }

@@ -7,19 +7,23 @@
 #include <linux/vm_sockets.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #define CONNECT_TIMEOUT_MS 30000
 
 int vsock_begin(uint32_t port, struct err *err)
 {
 	_cleanup_fd_ int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const struct timeval timeout = { .tv_sec = CONNECT_TIMEOUT_MS / 1000 };
 	struct sockaddr_vm address = {
 		.svm_family = AF_VSOCK,
 		.svm_cid = VMADDR_CID_HOST,
 		.svm_port = port,
 	};
 
-	if (fd < 0)
+	/* The kernel's own patience is two seconds, and writing a template may take that long. */
+	if (fd < 0 ||
+	    setsockopt(fd, AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &timeout, sizeof(timeout)) < 0)
 		return err_set(err, errno, "make a vsock socket");
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS)
 		return err_set(err, errno, "connect to port %u of the host", port);

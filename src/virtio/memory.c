@@ -59,6 +59,15 @@ int guest_memory_create_huge(uint64_t size, struct err *err)
 			     "from /etc/moat/moat.json");
 }
 
+int guest_memory_clear(int memory_fd, struct err *err)
+{
+	off_t size = lseek(memory_fd, 0, SEEK_END);
+
+	if (size < 0 || ftruncate(memory_fd, 0) < 0 || ftruncate(memory_fd, size) < 0)
+		return err_set(err, errno, "clear the guest's memory");
+	return 0;
+}
+
 /* Maps at an address that is a multiple of HUGE_PAGE, as the guest's is: KVM then maps alike. */
 static void *map_aligned(int fd, uint64_t size, uint64_t offset)
 {

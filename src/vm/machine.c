@@ -89,6 +89,7 @@ int machine_open(struct machine *machine, const struct container *container,
 				     .vmm_fd = -1,
 				     .fsd_fd = -1,
 				     .agent_fd = -1,
+				     .template = TEMPLATE_NONE,
 				     .vmm = { .pidfd = -1, .ready_fd = -1 },
 				     .fsd = { .pidfd = -1, .ready_fd = -1 } };
 	for (int i = 0; i < 3; i++)
@@ -146,10 +147,33 @@ struct launch {
 	uid_t uid; /* the vmm's */
 };
 
+/* A template that turns out to be none costs the time to look at it, nothing else. */
+static struct vmm *set_up_vmm(struct machine *machine, struct vmm_config *config, struct err *err)
+{
+	struct vmm *vmm = vmm_setup(config, err);
+
+	if (vmm || config->template_fd < 0)
+		return vmm;
+	log_debug("%s", err->text);
+	template_discard(&machine->template);
+	config->template_fd = -1;
+	return guest_memory_clear(machine->memory_fd, err) < 0 ? NULL : vmm_setup(config, err);
+}
+
+static void make_template(struct machine *machine, struct vmm *vmm, const struct vmm_config *config)
+{
+	struct err err;
+
+	if (vmm_make_template(vmm, config, machine->template.make_fd, &err) < 0)
+		log_debug("%s", err.text);
+}
+
 static int vmm_body(void *data, int ready_fd)
 {
 	struct launch *launch = data;
 	struct machine *machine = launch->machine;
+	struct template *template = &machine->template;
+	struct err err;
 	struct vmm_config config = { .kvm_fd = machine->kvm_fd,
 				     .memory_fd = machine->memory_fd,
 				     .memory_size = machine->size.memory,
@@ -163,15 +187,23 @@ static int vmm_body(void *data, int ready_fd)
 				     .fs_fd = launch->fs_fd,
 				     .serial_fd = launch->serial_fd,
 				     .keep_memory = machine->container->settings->hugepages,
-				     .nets = machine->nets };
+				     .nets = machine->nets,
+				     .template_key = template->key,
+				     .template_key_size = template->key_size,
+				     .template_fd = template->use_fd };
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
-	struct vmm *vmm;
-	struct err err;
+	struct vmm *vmm = set_up_vmm(machine, &config, &err);
 
-	vmm = vmm_setup(&config, &err);
+	fd_replace(&template->dir_fd, -1);
+	if (!vmm || jail_enter(&jail, &err) < 0 || vmm_start(vmm, &err) < 0) {
+		spawn_ready(ready_fd, &err);
+		return 1;
+	}
+	if (template->make_fd >= 0)
+		make_template(machine, vmm, &config);
 	close_parts(machine);
-	if (!vmm || jail_enter(&jail, &err) < 0 || vmm_start(vmm, &err) < 0 ||
-	    filter_load(ROLE_VMM, &err) < 0) {
+	template_close(template);
+	if (filter_load(ROLE_VMM, &err) < 0) {
 		spawn_ready(ready_fd, &err);
 		return 1;
 	}
@@ -239,8 +271,9 @@ static int start_children(struct machine *machine, struct err *err)
 	launch.fs_fd = fs_vmm;
 	return spawn(&machine->vmm, ROLE_VMM,
 		     (int[]){ vmm_end, fs_vmm, serial, machine->memory_fd, machine->kvm_fd,
-			      machine->kernel_fd, machine->initrd_fd },
-		     7, vmm_body, &launch, err);
+			      machine->kernel_fd, machine->initrd_fd, machine->template.dir_fd,
+			      machine->template.use_fd, machine->template.make_fd },
+		     10, vmm_body, &launch, err);
 }
 
 /* Gives fsd a tree and waits for its answer: the guest may look for it at once. */
@@ -318,6 +351,7 @@ int machine_launch(struct machine *machine, struct err *err)
 {
 	const struct container *container = machine->container;
 
+	template_open(&machine->template, machine);
 	machine->memory_fd = container->settings->hugepages
 				     ? guest_memory_create_huge(machine->size.memory, err)
 				     : guest_memory_create(machine->size.memory, err);
@@ -329,6 +363,7 @@ int machine_launch(struct machine *machine, struct err *err)
 	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
+	template_settle(&machine->template, container->settings);
 	close_parts(machine);
 	if (machine->stdio.terminal) /* kept until its port is closed, to ask for its size */
 		return stdio_watch_size(machine->stdio.stream[0].fd, err);
@@ -347,6 +382,7 @@ void machine_close(struct machine *machine)
 	trees_close(&machine->trees);
 	stdio_close(&machine->stdio);
 	close_parts(machine);
+	template_close(&machine->template);
 	free(machine->cmdline);
 	machine->cmdline = NULL;
 }

@@ -6,6 +6,7 @@
 #include "vm/sizing.h"
 #include "vm/spawn.h"
 #include "vm/streams.h"
+#include "vm/template.h"
 #include "vm/trees.h"
 
 struct machine {
@@ -16,6 +17,7 @@ struct machine {
 	char *cmdline;
 	int kvm_fd, kernel_fd, initrd_fd, memory_fd;
 	unsigned int nets; /* places for network interfaces */
+	struct template template;
 	struct trees trees;
 	struct stdio stdio;
 	struct child vmm, fsd;

@@ -12,6 +12,7 @@
 #include "vmm/mmio.h"
 #include "vmm/net.h"
 #include "vmm/serial.h"
+#include "vmm/snapshot.h"
 #include "vmm/vmm.h"
 
 #define MACHINE_DEVICES_MAX (8u + VMM_NETS_MAX)
@@ -39,13 +40,17 @@ struct vmm {
 	struct device rng, balloon;
 	struct device *vsock;
 	struct net_device net[VMM_NETS_MAX];
-	unsigned int nets, first_net; /* their number; the first one's on the bus */
-	struct serial *serial;	      /* NULL: no console */
+	unsigned int nets, first_net;  /* their number; the first one's on the bus */
+	struct serial *serial;	       /* NULL: no console */
+	struct snapshot_run constants; /* what is mapped from the kernel's file, not the memory's */
+	bool making;		       /* vmm_make_template() is at it */
+	bool again;		       /* signals may have been lost: mmio_again() is due */
 
 	struct vcpu vcpus[VMM_VCPUS_MAX];
 	unsigned int vcpu_count;
-	uint8_t *stacks; /* of their threads */
-	pid_t pid;	 /* of the process, as the threads' signals are sent to */
+	uint8_t *stacks;   /* of their threads */
+	pid_t pid;	   /* of the process, as the threads' signals are sent to */
+	uint64_t identity; /* x86_vcpu_identity() of the first */
 
 	/* Shared with the vCPUs: what they are to do, and the number of the last pause. */
 	pthread_mutex_t run_lock;
@@ -80,7 +85,10 @@ bool machine_io(struct vmm *vmm, uint16_t port, uint8_t *data, uint32_t size, ui
 /* machine_mmio() - a vCPU's access to an address that is not memory, at most 8 bytes. */
 void machine_mmio(struct vmm *vmm, uint64_t address, uint8_t *data, uint32_t size, bool write);
 
-/* vcpus_create() - all vCPUs, the first to enter the kernel. Returns 0, or -1 with err set. */
+/*
+ * vcpus_create() - all vCPUs, the first to enter the kernel at entry; 0: none is to enter anything.
+ * Returns 0, or -1 with err set.
+ */
 int vcpus_create(struct vmm *vmm, unsigned int count, uint64_t entry, struct err *err);
 /*
  * vcpus_start() - a thread for each, which waits for its first command and has by then made every

@@ -154,7 +154,7 @@ static void on_loop(struct mmio_device *mmio, void (*function)(void *))
 		function(mmio);
 }
 
-static uint64_t features_offered(const struct mmio_device *mmio)
+uint64_t mmio_features(const struct mmio_device *mmio)
 {
 	return FEATURES | mmio->device->ops->features;
 }
@@ -163,7 +163,7 @@ static bool features_acceptable(const struct mmio_device *mmio)
 {
 	uint64_t wanted = mmio->state.driver_features;
 
-	return (wanted & VERSION_1) && !(wanted & ~features_offered(mmio));
+	return (wanted & VERSION_1) && !(wanted & ~mmio_features(mmio));
 }
 
 /* Each step adds one bit to those before it; everything else but a reset is ignored (3.1.1). */
@@ -295,7 +295,7 @@ static uint32_t register_read(struct mmio_device *mmio, uint64_t offset)
 	case VIRTIO_MMIO_VENDOR_ID:
 		return VENDOR;
 	case VIRTIO_MMIO_DEVICE_FEATURES:
-		return select < 2 ? (uint32_t)(features_offered(mmio) >> (32 * select)) : 0;
+		return select < 2 ? (uint32_t)(mmio_features(mmio) >> (32 * select)) : 0;
 	case VIRTIO_MMIO_QUEUE_NUM_MAX:
 		return queue ? mmio->device->ops->queue_size : 0;
 	case VIRTIO_MMIO_QUEUE_READY:

@@ -50,6 +50,9 @@ int mmio_init(struct mmio_device *mmio, struct device *device, const struct gues
 	      struct loop *loop, struct calls *calls, struct err *err);
 void mmio_free(struct mmio_device *mmio);
 
+/* mmio_features() - what the device offers: its own features, and those of every device. */
+uint64_t mmio_features(const struct mmio_device *mmio);
+
 /* mmio_read(), mmio_write() - what a vCPU does at an offset into the page, 1, 2, 4 or 8 bytes. */
 void mmio_read(struct mmio_device *mmio, uint64_t offset, void *data, uint32_t size);
 void mmio_write(struct mmio_device *mmio, uint64_t offset, const void *data, uint32_t size);

@@ -60,7 +60,11 @@ static void parked_on_loop(void *data)
 	struct parking *parking = data;
 	struct vmm *vmm = parking->vmm;
 
-	if (parking->pause == vmm->pause && ++vmm->parked == vmm->vcpu_count)
+	if (parking->pause != vmm->pause || ++vmm->parked < vmm->vcpu_count)
+		return;
+	if (vmm->making)
+		loop_quit(&vmm->loop);
+	else
 		control_event(vmm, VMM_EVENT_PAUSED, 0);
 }
 
@@ -200,7 +204,9 @@ int vcpus_create(struct vmm *vmm, unsigned int count, uint64_t entry, struct err
 			return -1;
 		vmm->vcpu_count++;
 		x86_cpuid_edit(cpuid, i, count);
-		if (x86_vcpu_setup(vcpu->fd, cpuid, i == 0, entry, err) < 0)
+		if (i == 0)
+			vmm->identity = x86_vcpu_identity(vcpu->fd, cpuid);
+		if (x86_vcpu_setup(vcpu->fd, cpuid, entry && i == 0, entry, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -56,6 +56,15 @@ static void port_missing(void *data)
 	control_catch_up(data);
 }
 
+/* Only while a template is made: the guest is where it is to be. */
+static void guest_knocks(void *data)
+{
+	struct vmm *vmm = data;
+
+	if (vmm->run == RUN_GO)
+		vcpus_command(vmm, RUN_PAUSE);
+}
+
 int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 {
 	const struct device *device = vmm->mmio[index].device;
@@ -87,8 +96,9 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	if (config->fs_fd >= 0 && (fs_init(&vmm->fs, &vmm->loop, config->fs_fd, err) < 0 ||
 				   attach(vmm, &vmm->fs.device, err) < 0))
 		return -1;
-	vmm->vsock =
-		vsock_new(&vmm->loop, &(struct vsock_owner){ port_closed, port_missing, vmm }, err);
+	vmm->vsock = vsock_new(
+		&vmm->loop, &(struct vsock_owner){ port_closed, port_missing, guest_knocks, vmm },
+		err);
 	if (!vmm->vsock || attach(vmm, vmm->vsock, err) < 0)
 		return -1;
 	rng_init(&vmm->rng);
@@ -175,10 +185,14 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	if (guest_memory_map(&vmm->memory, config->memory_fd, config->memory_size, err) < 0 ||
 	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
 	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||
-	    control_init(vmm, config->control_fd, err) < 0 || make_devices(vmm, config, err) < 0 ||
-	    load(vmm, config, &kernel, err) < 0 ||
+	    control_init(vmm, config->control_fd, err) < 0 || make_devices(vmm, config, err) < 0)
+		return -1;
+	if (config->template_key && config->template_fd >= 0)
+		return machine_restore(vmm, config, err);
+	if (load(vmm, config, &kernel, err) < 0 ||
 	    vcpus_create(vmm, config->vcpus, kernel.entry, err) < 0)
 		return -1;
+	vmm->constants = (struct snapshot_run){ kernel.shared, kernel.shared_size };
 	prefault_constants(vmm, &kernel);
 	return 0;
 }
@@ -231,8 +245,12 @@ int vmm_run(struct vmm *vmm, struct err *err)
 {
 	int r;
 
-	vcpus_command(vmm, RUN_GO);
-	control_event(vmm, VMM_EVENT_BOOTED, 0);
+	if (!vmm->end) {
+		for (unsigned int i = 0; vmm->again && i < vmm->devices; i++)
+			mmio_again(&vmm->mmio[i]);
+		vcpus_command(vmm, RUN_GO);
+		control_event(vmm, VMM_EVENT_BOOTED, 0);
+	}
 	r = loop_run(&vmm->loop, err);
 	if (r < 0)
 		machine_end(vmm, VMM_END_ERROR, "%s", err->text);

@@ -53,10 +53,26 @@ void vsock_again(struct vsock *vsock)
 	(void)!write(vsock->again.fd, &one, sizeof(one));
 }
 
+/* A packet of the guest's is looked for, and stays. */
+static int serve_held(struct vsock *vsock, struct err *err)
+{
+	struct virtqueue *queue = &vsock->device.queues[QUEUE_TX];
+	struct chain chain;
+	int r = virtqueue_pop(queue, &chain, err);
+
+	if (r > 0) {
+		virtqueue_unpop(queue);
+		vsock->owner.knocks(vsock->owner.data);
+	}
+	return r < 0 ? -1 : 0;
+}
+
 static int serve(struct vsock *vsock, struct err *err)
 {
 	bool full;
 
+	if (vsock->hold)
+		return serve_held(vsock, err);
 	if (vsock_receive(vsock, err) < 0)
 		return -1;
 	full = vsock->resets_count == VSOCK_RESETS_MAX;
@@ -188,6 +204,11 @@ int vsock_port_add(struct device *device, uint32_t port, int fd, uint32_t flags,
 	}
 	vsock->streams[vsock->count++] = stream_new(port, fd, flags);
 	return 0;
+}
+
+void vsock_hold(struct device *device, bool hold)
+{
+	vsock_of(device)->hold = hold;
 }
 
 void vsock_port_remove(struct device *device, uint32_t port)

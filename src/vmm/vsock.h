@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A table entry is a port that waits for the guest, or the stream that it has become. */
@@ -31,6 +32,7 @@ struct vsock_owner {
 	 * be NULL.
 	 */
 	void (*missing)(void *data);
+	void (*knocks)(void *data); /* see vsock_hold() */
 	void *data;
 };
 
@@ -49,6 +51,12 @@ void vsock_free(struct device *device);
  * Returns 0; -1 with err set: EEXIST, or ENOSPC where VSOCK_PORTS_MAX are in use.
  */
 int vsock_port_add(struct device *device, uint32_t port, int fd, uint32_t flags, struct err *err);
+
+/*
+ * vsock_hold() - leave the guest's packets where they are, and call owner->knocks() when there is
+ * one, or no longer. Those that waited are served at the next kick.
+ */
+void vsock_hold(struct device *device, bool hold);
 
 /* vsock_port_remove() - forget a port, ending its stream at once. An unknown one is ignored. */
 void vsock_port_remove(struct device *device, uint32_t port);

@@ -28,6 +28,7 @@ struct vsock {
 	/* Resets that are due for connections that are in no table. */
 	struct vsock_reset resets[VSOCK_RESETS_MAX];
 	uint32_t resets_count;
+	bool hold;
 	struct source again; /* an eventfd: a batch was cut short */
 };
 

@@ -13,6 +13,7 @@ The base of integration tests: they drive the moat binary as an engine or a pers
 runs once a level; what has to be otherwise at one of them says so with @differs. Every test has a bundle and a --root of its own and is checked for what it left on the host. All times
 are in seconds of a real machine; in the lab they are multiplied by MOAT_TIME_SCALE. See run for how tests are started.
 """
+import atexit
 import functools
 import glob
 import itertools
@@ -86,6 +87,14 @@ def find_init():
     return os.environ.get("MOAT_INIT") or (made[0] if made else None)
 
 
+@functools.cache
+def shared_cache():
+    """Of all microVMs of a run: only the first of a kind boots its kernel."""
+    path = tempfile.mkdtemp(prefix="moat-cache-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
 def why_no_level(level):
     """None where tests of that level can run, else the reason."""
     if os.geteuid() != 0:
@@ -125,7 +134,7 @@ class Case(unittest.TestCase):
         self.work = tempfile.mkdtemp(prefix="moat-test-")
         os.chmod(self.work, 0o755)
         self.root = os.path.join(self.work, "state")
-        self.cache = os.path.join(self.work, "cache")
+        self.cache = shared_cache() if self.level == "vm" else os.path.join(self.work, "cache")
         self.bundle_path = None
         self.settings = {"cache": self.cache}
         if self.level == "vm":
@@ -136,7 +145,7 @@ class Case(unittest.TestCase):
         if SANITIZED:
             self._watch_sanitizers()
         self.write_settings()
-        self.before = host.Snapshot(own=[self.work])
+        self.before = host.Snapshot(own=[self.work, self.cache])
         self.addCleanup(self._check_leftovers)
 
     # -- what is set up

@@ -26,7 +26,7 @@ class Doctor(harness.Case):
             self.assertRegex(line, r"^(ok  |warn|fail)  [a-z ]+: [^\x1b]+$")
         topics = [re.match(r".{6}([a-z ]+):", line).group(1) for line in lines]
         for topic in ("kernel", "seccomp", "namespaces", "user namespaces", "cgroups", "landlock", "kvm",
-                      "guest kernel", "guest init", "memory", "state", "level vm", "level plain"):
+                      "guest kernel", "guest init", "templates", "memory", "state", "level vm", "level plain"):
             self.assertIn(topic, topics)
 
     def test_plain_works_where_the_other_tests_run(self):

@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 				     .vcpus = 1,
 				     .initrd_fd = -1,
 				     .fs_fd = -1,
+				     .template_fd = -1,
 				     .serial_fd = STDOUT_FILENO };
 	double start = now();
 	int option, pair[2], end, monitor = -1;

@@ -135,4 +135,40 @@ guest entropy
 2:	reset
 end entropy
 
+/*
+ * Drives the socket device, the first there, sends it a packet of zeroes and waits until that is
+ * taken; a machine saved in between goes on from there. Registers are to be what they were.
+ */
+guest speak
+	map_devices
+	movl	$0xd0000000, %edi
+	movl	$1, 0x70(%rdi)
+	movl	$3, 0x70(%rdi)
+	movl	$1, 0x24(%rdi)
+	movl	$1, 0x20(%rdi)		/* VERSION_1 */
+	movl	$11, 0x70(%rdi)
+	movl	$1, 0x30(%rdi)		/* the queue that sends */
+	movl	$8, 0x38(%rdi)
+	movl	$0x200000, 0x80(%rdi)
+	movl	$0x201000, 0x90(%rdi)
+	movl	$0x202000, 0xa0(%rdi)
+	movl	$1, 0x44(%rdi)
+	movl	$15, 0x70(%rdi)
+	movq	$0x203000, 0x200000	/* descriptor 0: address, */
+	movl	$44, 0x200008		/* length */
+	movw	$0, 0x201004		/* ring[0] */
+	movw	$1, 0x201002		/* idx */
+	movq	$0x123456789abcdef, %r12
+	movl	$1, 0x50(%rdi)		/* kick */
+1:	pause
+	cmpw	$1, 0x202002
+	jne	1b
+	movq	$0x123456789abcdef, %rax
+	cmpq	%rax, %r12
+2:	jne	2b
+	cmpl	$15, 0x70(%rdi)		/* the device's state, too */
+3:	jne	3b
+	reset
+end speak
+
 	.section .note.GNU-stack, "", @progbits

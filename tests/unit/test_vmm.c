@@ -33,6 +33,7 @@ GUEST(spin);
 GUEST(halt);
 GUEST(scribble);
 GUEST(entropy);
+GUEST(speak);
 
 struct machine {
 	pid_t pid;
@@ -70,12 +71,17 @@ static int image_fd(const char *code, size_t size)
 	return fd;
 }
 
+static int template_fd = -1; /* for the next machine: one to start from, or to make */
+static bool make, ends_early;
+
 static void child(struct vmm_config *config)
 {
 	struct err err;
 	struct vmm *vmm = vmm_setup(config, &err);
 
-	if (!vmm || vmm_start(vmm, &err) < 0 || vmm_run(vmm, &err) < 0) {
+	if (!vmm || vmm_start(vmm, &err) < 0 ||
+	    (make && vmm_make_template(vmm, config, template_fd, &err) < 0 && !ends_early) ||
+	    vmm_run(vmm, &err) < 0) {
 		print_error("%s\n", err.text);
 		_exit(1);
 	}
@@ -96,6 +102,9 @@ static struct machine start(const char *code, const char *end, unsigned int vcpu
 		.initrd_fd = -1,
 		.fs_fd = -1,
 		.cmdline = "quiet",
+		.template_key = "of these tests",
+		.template_key_size = 14,
+		.template_fd = make ? -1 : template_fd,
 	};
 
 	if (config.kvm_fd < 0)
@@ -317,6 +326,42 @@ static void serves_entropy(void **state)
 	expect_end(&machine, VMM_END_RESET, "reset");
 }
 
+/* The guest's own code is gone after the first: the others have it from the template. */
+static void starts_from_a_template(void **state)
+{
+	struct machine machine;
+
+	template_fd = memfd_create("template", MFD_CLOEXEC);
+	make = true;
+	machine = START(speak, 2, false);
+	expect(&machine, VMM_EVENT_BOOTED);
+	expect_end(&machine, VMM_END_RESET, "reset");
+	assert_true(vmm_is_template(template_fd));
+	make = false;
+	for (int i = 0; i < 3; i++) {
+		machine = START(halt, 2, false);
+		expect(&machine, VMM_EVENT_BOOTED);
+		expect_end(&machine, VMM_END_RESET, "reset");
+	}
+	fd_replace(&template_fd, -1);
+}
+
+/* One that never speaks, and one that ends before. */
+static void makes_no_template_of_a_guest_that_ends(void **state)
+{
+	struct machine machine;
+
+	template_fd = memfd_create("template", MFD_CLOEXEC);
+	make = ends_early = true;
+	machine = START(reset, 1, false);
+	expect(&machine, VMM_EVENT_ENDED);
+	assert_int_equal(waitpid(machine.pid, NULL, 0), machine.pid);
+	close(machine.control);
+	assert_false(vmm_is_template(template_fd));
+	make = ends_early = false;
+	fd_replace(&template_fd, -1);
+}
+
 static void refuses_bad_configurations(void **state)
 {
 	struct err err;
@@ -334,6 +379,7 @@ static void refuses_bad_configurations(void **state)
 		.initrd_fd = -1,
 		.fs_fd = -1,
 		.serial_fd = -1,
+		.template_fd = -1,
 	};
 
 	if (kvm_fd < 0)
@@ -368,6 +414,8 @@ int main(void)
 		cmocka_unit_test(refuses_a_request_it_does_not_know),
 		cmocka_unit_test(survives_scribbling),
 		cmocka_unit_test(serves_entropy),
+		cmocka_unit_test(starts_from_a_template),
+		cmocka_unit_test(makes_no_template_of_a_guest_that_ends),
 		cmocka_unit_test(refuses_bad_configurations),
 	};
 

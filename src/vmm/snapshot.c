@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A whole machine into a file and out of it. The serial console has no place there: a machine with
+ * one is not saved.
+ */
+#include "vmm/snapshot.h"
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "vmm/machine.h"
+
+#include <string.h>
+
+static struct snapshot_wanted wanted_of(const struct vmm *vmm, const struct vmm_config *config)
+{
+	return (struct snapshot_wanted){ .key = config->template_key,
+					 .key_size = config->template_key_size,
+					 .vcpus = config->vcpus,
+					 .devices = vmm->devices,
+					 .memory = &vmm->memory,
+					 .memory_size = config->memory_size };
+}
+
+static int save_state(const struct vmm *vmm, struct snapshot *snapshot, struct err *err)
+{
+	snapshot->header->identity = vmm->identity;
+	for (unsigned int i = 0; i < vmm->vcpu_count; i++)
+		if (x86_vcpu_save(vmm->kvm.kvm_fd, vmm->vcpus[i].fd, &snapshot->vcpus[i], err) < 0)
+			return -1;
+	for (unsigned int i = 0; i < vmm->devices; i++)
+		if (mmio_save(&vmm->mmio[i], &snapshot->devices[i], err) < 0)
+			return -1;
+	return x86_chips_save(vmm->kvm.vm_fd, snapshot->chips, err);
+}
+
+/* The head comes last: without it the file is none. */
+static int save(struct vmm *vmm, struct snapshot *snapshot, int fd, struct err *err)
+{
+	if (save_state(vmm, snapshot, err) < 0 ||
+	    snapshot_write_pages(snapshot, &vmm->memory, fd, err) < 0)
+		return -1;
+	snapshot_seal(snapshot);
+	if (lseek(fd, 0, SEEK_SET) < 0 ||
+	    fd_write_full(fd, snapshot->header, snapshot->header->head_size) < 0)
+		return err_set(err, errno, "write the machine's state");
+	return 0;
+}
+
+int machine_save(struct vmm *vmm, const struct vmm_config *config, int fd, struct err *err)
+{
+	struct snapshot_wanted wanted = wanted_of(vmm, config);
+	_cleanup_free_ struct snapshot_run *runs = NULL;
+	struct snapshot snapshot;
+	uint32_t count;
+	int r;
+
+	if (vmm->serial || wanted.key_size > SNAPSHOT_KEY_MAX)
+		return err_set(err, 0, "save a machine with a console");
+	count = snapshot_find_pages(&vmm->memory, config->memory_fd, &vmm->constants, &runs, err);
+	if (!count)
+		return -1;
+	snapshot_new(&snapshot, &wanted, count);
+	memcpy(snapshot.runs, runs, count * sizeof(*runs));
+	r = save(vmm, &snapshot, fd, err);
+	snapshot_release(&snapshot);
+	return r;
+}
+
+static int restore_state(struct vmm *vmm, const struct snapshot *snapshot, struct err *err)
+{
+	if (snapshot->header->identity != vmm->identity)
+		return err_set(err, 0, "its processor is another one");
+	for (unsigned int i = 0; i < vmm->devices; i++)
+		if (mmio_restore(&vmm->mmio[i], &snapshot->devices[i], err) < 0)
+			return -1;
+	for (unsigned int i = 0; i < vmm->vcpu_count; i++)
+		if (x86_vcpu_restore(vmm->vcpus[i].fd, &snapshot->vcpus[i], err) < 0)
+			return -1;
+	if (x86_chips_restore(vmm->kvm.vm_fd, snapshot->chips, err) < 0)
+		return -1;
+	/* Last, for others hear of it. */
+	for (unsigned int i = 0; i < vmm->devices; i++)
+		if (mmio_reactivate(&vmm->mmio[i], err) < 0)
+			return -1;
+	vmm->again = true;
+	return 0;
+}
+
+int machine_restore(struct vmm *vmm, const struct vmm_config *config, struct err *err)
+{
+	struct snapshot_wanted wanted = wanted_of(vmm, config);
+	struct snapshot snapshot;
+	int r = snapshot_read(&snapshot, config->template_fd, &wanted, err);
+
+	/* Before anything of the state: KVM finds tables of the guest's there. */
+	if (r == 0)
+		r = snapshot_read_pages(&snapshot, &vmm->memory, config->template_fd, err);
+	if (r == 0)
+		r = vcpus_create(vmm, config->vcpus, 0, err);
+	if (r == 0)
+		r = restore_state(vmm, &snapshot, err);
+	snapshot_release(&snapshot);
+	return r < 0 ? err_wrap(err, "start from a template") : 0;
+}
