@@ -283,6 +283,27 @@ class Checkpoint(Images):
         self.assertEqual(json.loads(lines[-1][1])["pid"], pid)
         self.ok("delete", "--force", restored)
 
+    def test_flags_that_change_little(self):
+        """CRIU takes them: pages are punched out of the images as they are read, the rest concerns what is not there."""
+        name = self.running("sh", "-c", COUNT)
+        self.goes_on()
+        self.checkpoint(name, "--auto-dedup", "--tcp-skip-in-flight", "--link-remap")
+        before = self.count()
+        pages = os.path.join(self.images, "pages-1.img")
+        used = os.stat(pages).st_blocks
+        restored = self.restore("--auto-dedup", "--no-subreaper", "--lsm-mount-context", "a_u:a_r:a_t:s0")
+        self.goes_on(before)
+        self.assertLess(os.stat(pages).st_blocks, used)
+        self.ok("delete", "--force", restored)
+
+    def test_profile_that_is_not_there(self):
+        name = self.running("sh", "-c", COUNT)
+        self.goes_on()
+        self.checkpoint(name)
+        self.refused("restore", "--detach", "--bundle", self.bundle_path, "--image-path", self.images, "--lsm-profile",
+                     "apparmor:no-such-profile", self.new_id(), says="CRIU: ", timeout=60)
+        self.ok("delete", "--force", self.restore())
+
     def test_network_namespace_of_others(self):
         subprocess.run(["ip", "netns", "add", "given"], check=True)
         self.addCleanup(os.rmdir, "/run/netns")

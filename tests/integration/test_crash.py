@@ -107,7 +107,7 @@ class ExecKilled(Case):
         self.ok("delete", "--force", name)
         took = time.monotonic() - began
         os.waitpid(joined, 0)
-        self.assertLess(took, 1 * host.TIME_SCALE)
+        self.assertLess(took, 5 * host.TIME_SCALE)  # who waited would give up after ten
 
     def test_state_says_stopped(self):
         self.bundle("sleep", "1000")
@@ -115,7 +115,7 @@ class ExecKilled(Case):
         self.ok("start", name)
         joined = self.exec_and_kill(name)
         self.ok("kill", name, "KILL")
-        self.wait_status(name, "stopped", timeout=2)
+        self.wait_status(name, "stopped")
         self.ok("delete", name)
         os.waitpid(joined, 0)
 
@@ -185,7 +185,8 @@ class KilledAnywhere(Case):
 @at_levels("plain", "sandbox")
 class KilledAtRandom(Case):
     """Any command, at any moment: delete --force works afterwards, soon, and nothing is left (the harness looks)."""
-    TIMES = (100 if SANITIZED else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
+    # In the lab, which is slow, CRIU works: there each command is killed twenty times.
+    TIMES = (100 if SANITIZED else 240 if IN_LAB else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
     COMMANDS = {  # what is done before, and what is killed
         "create": ([], ["create", "--bundle", "BUNDLE", "ID"]),
         "start": (["create"], ["start", "ID"]),
@@ -246,7 +247,7 @@ class KilledAtRandom(Case):
                 process.wait()
                 began = time.monotonic()
                 self.ok("delete", "--force", name)
-                self.assertLess(time.monotonic() - began, 2 * host.TIME_SCALE)
+                self.assertLess(time.monotonic() - began, 5 * host.TIME_SCALE)
                 self.refused("state", name, says="does not exist")
                 if command.startswith("checkpoint"):
                     self.wait_until(lambda: not criu_runs(), "CRIU has ended")
