@@ -185,8 +185,7 @@ class KilledAnywhere(Case):
 @at_levels("plain", "sandbox")
 class KilledAtRandom(Case):
     """Any command, at any moment: delete --force works afterwards, soon, and nothing is left (the harness looks)."""
-    # In the lab, which is slow, CRIU works: there each command is killed twenty times.
-    TIMES = (100 if SANITIZED else 240 if IN_LAB else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
+    TIMES = (100 if SANITIZED else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
     COMMANDS = {  # what is done before, and what is killed
         "create": ([], ["create", "--bundle", "BUNDLE", "ID"]),
         "start": (["create"], ["start", "ID"]),
