@@ -153,8 +153,11 @@ class Exec(WithConsole):
         groups = self.said(name, "id", "-G").split()
         more = self.ok("exec", "--additional-gids", "71", "-g", "72", name, "id", "-G").stdout.decode().split()
         self.assertEqual(more, groups + ["71", "72"])
-        self.refused("exec", "--process-label", "a_u:a_r:a_t:s0", name, "true", says="SELinux", status=255)
-        self.refused("exec", "--apparmor", "no-such-profile", name, "true", says="no-such-profile", status=255)
+        for flag, value, word in (("--process-label", "a_u:a_r:a_t:s0", "SELinux"), ("--apparmor", "no-such-profile", "no-such-profile")):
+            if self.level == "vm":  # a guest's kernel has none of the host's policy: moat(1)
+                self.ok("exec", flag, value, name, "true")
+            else:
+                self.refused("exec", flag, value, name, "true", says=word, status=255)
         self.refused("exec", "--additional-gids", "x", name, "true", says="--additional-gids", status=255)
 
     def test_no_new_privileges(self):
