@@ -2,6 +2,7 @@
 """Who a container is and what it may have: users, capabilities, filters, limits, names."""
 import json
 import os
+import time
 
 import engines
 import machine
@@ -70,6 +71,8 @@ class Limits(EngineCase):
         name = self.start("sh", "-c", "tail -c 200m /dev/zero", flags=["--memory", "32m", "--memory-swap", "32m"])
         self.cli("wait", name)
         self.assertEqual(self.inspect(name, "{{.State.ExitCode}}"), "137")
+        if self.level == "vm":
+            return  # engines look for the kill in the host's cgroup, and it was in the guest
         if self.family == "docker":
             self.assertEqual(self.inspect(name, "{{.State.OOMKilled}}"), "true")
         else:  # conmon 2.1.6 notes it where it was started, and podman does not find it
@@ -90,9 +93,10 @@ class Limits(EngineCase):
         self.needs_cgroups()
         name = self.start("sh", "-c", "while :; do :; done", flags=["--cpus", "0.2"])
         pid = self.inspect(name, "{{.State.Pid}}")
-        before = self.processor_time(pid)
+        before, began = self.processor_time(pid), time.monotonic()
         self.cli("exec", name, "sleep", "3")
-        self.assertLess(self.processor_time(pid) - before, 1.2)
+        used = self.processor_time(pid) - before
+        self.assertLess(used, 0.4 * (time.monotonic() - began))
 
     @staticmethod
     def processor_time(pid):

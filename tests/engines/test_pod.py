@@ -62,7 +62,8 @@ class Pod(EngineCase):
         return pod
 
     def container(self, pod, *command, limits=None):
-        config = {1: {1: self.name()}, 2: {1: BUSYBOX}, 3: list(command), 11: "log", 15: {1: limits or {}}}
+        config = {1: {1: self.name()}, 2: {1: BUSYBOX}, 3: list(command), 11: "log",
+                  15: {1: limits or {}, 2: {3: {2: 1}}}}  # as a kubelet: processes of its own
         return self.call("CreateContainer", {1: pod, 2: config, 3: self.config})[1].decode()
 
     def inside(self, container, *command):
@@ -77,7 +78,7 @@ class Pod(EngineCase):
         """a CRI pod: pause container and workloads in one network"""
         pod = self.pod()
         if self.level == "vm":
-            says = "a microVM has a kernel of its own and cannot join the ipc namespace"
+            says = "a microVM has a kernel of its own and cannot join"
             with self.assertRaises(cri.Refused) as raised:
                 self.call("StartContainer", {1: self.container(pod, "sleep", "1000")})
             self.assertIn(says, str(raised.exception))
