@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Volumes of microVMs in use: changed by the host meanwhile, shared between containers, and by programs that lean on them."""
+import os
+import shutil
+import sqlite3
+import subprocess
+import threading
+import unittest
+
+from harness import Case, TIME_SCALE
+
+ALL = os.environ.get("MOAT_TEST_ALL") == "1"
+
+
+def bind(destination, source, *options):
+    return {"destination": destination, "type": "bind", "source": source, "options": ["rbind", *options]}
+
+
+class Volume(Case):
+    """A base: a directory of the host, mounted at /data."""
+    level = "vm"
+
+    def setUp(self):
+        super().setUp()
+        self.volume = os.path.join(self.work, "volume")
+        os.mkdir(self.volume)
+
+    def put(self, name, text):
+        with open(os.path.join(self.volume, name), "w") as f:
+            f.write(text)
+
+    def get(self, name):
+        with open(os.path.join(self.volume, name)) as f:
+            return f.read()
+
+    def end(self, process):
+        """Its shell comes to the end of its input, and the container with it."""
+        process.stdin.close()
+        self.assertEqual(process.wait(20 * TIME_SCALE), 0)
+
+    def shell(self, *mounts):
+        """A container that does what it is told, as a function: command line in, its output out."""
+        self.bundle("sh", "-c", "while read -r line; do eval \"$line\" 2>&1; echo ///; done",
+                    change=lambda c: c["mounts"].extend(mounts or [bind("/data", self.volume)]))
+        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, process)
+
+        def tell(line):
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            out = b""
+            alarm = threading.Timer(60 * TIME_SCALE, process.kill)
+            alarm.start()
+            while not out.endswith(b"///\n"):
+                got = process.stdout.readline()
+                self.assertTrue(got, "no answer to '%s': %r" % (line, out))
+                out += got
+            alarm.cancel()
+            return out[:-4].decode()
+        return tell
+
+
+class HostChanges(Volume):
+    def test_seen_at_once(self):
+        tell = self.shell()
+        for i in range(10):
+            self.put("f", "%03d" % i)
+            self.assertEqual(tell("cat /data/f"), "%03d" % i)
+            self.put("new", "other %d" % i)
+            os.rename(self.volume + "/new", self.volume + "/f")
+            self.assertEqual(tell("cat /data/f; stat -c ' %s' /data/f"), "other %d %d\n" % (i, len("other %d" % i)))
+            self.assertEqual(tell("ls /data; cat /data/g || echo none").splitlines()[-1], "none")
+            self.put("g", "here")
+            self.assertEqual(tell("cat /data/g"), "here")
+            os.unlink(self.volume + "/g")
+
+    def test_written_by_the_guest_is_seen_at_once(self):
+        tell = self.shell()
+        for i in range(10):
+            tell("echo %d >/data/f; mv /data/f /data/g" % i)
+            self.assertEqual(self.get("g"), "%d\n" % i)
+
+
+class Shared(Volume):
+    def test_two_containers(self):
+        one, two = self.shell(), self.shell()
+        one("echo from one >/data/f")
+        self.assertEqual(two("cat /data/f"), "from one\n")
+        two("echo from two >/data/g && mv /data/g /data/f")
+        self.assertEqual(one("cat /data/f; ls /data"), "from two\nf\n")
+        self.assertEqual(one("mkdir /data/lock && echo mine"), "mine\n")
+        self.assertIn("File exists", two("mkdir /data/lock"))
+        # Lines that both append at the same time are all there.
+        count = 100
+        append = "i=0; while [ $i -lt %d ]; do echo %%s $i >>/data/log; i=$((i + 1)); done" % count
+        threads = [threading.Thread(target=tell, args=(append % name,)) for name, tell in (("one", one), ("two", two))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lines = self.get("log").splitlines()
+        self.assertEqual(sorted(lines), sorted("%s %d" % (name, i) for name in ("one", "two") for i in range(count)))
+
+    def test_mounts_in_mounts(self):
+        """Directories and files, writable and read-only, in one another."""
+        os.makedirs(self.volume + "/in/deep")
+        self.put("single", "one\n")
+        self.put("in/file", "two\n")
+        tell = self.shell(bind("/data", self.volume), bind("/data/in/deep", self.volume + "/in", "ro"),
+                          bind("/data/file", self.volume + "/single", "ro"), bind("/etc/rw", self.volume + "/single"))
+        self.assertEqual(tell("cat /data/file /etc/rw /data/in/deep/file"), "one\none\ntwo\n")
+        self.assertIn("Read-only", tell("echo x >/data/file"))
+        self.assertIn("Read-only", tell("touch /data/in/deep/new"))
+        self.assertEqual(tell("echo changed >/etc/rw; cat /data/file /data/single; touch /data/in/new; ls /data/in/deep"),
+                         "changed\nchanged\ndeep\nfile\nnew\n")
+        self.put("single", "by the host\n")
+        self.assertEqual(tell("cat /data/file"), "by the host\n")
+
+
+@unittest.skipUnless(ALL, "takes minutes in the lab: tests/run --all")
+class Programs(Volume):
+    """This machine's own programs, from a read-only mount of its /usr, at work in a volume."""
+    memory = 512 << 20
+
+    def run_script(self, script, *tools):
+        for tool in tools:
+            if not shutil.which(tool):
+                self.skipTest("no " + tool)
+        self.bundle("/usr/bin/sh", "-ec", script, change=lambda c: c["mounts"].extend(
+            [bind("/usr", "/usr", "ro"), bind("/data", self.volume)]))
+        for name in os.listdir("/usr"):
+            if name.startswith("lib"):
+                os.symlink("usr/" + name, os.path.join(self.rootfs, name))
+        self.config["process"]["env"] += ["HOME=/data", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory",
+                                          "GIT_CONFIG_VALUE_0=*"]
+        self.write_config()
+        done = self.run_container(timeout=90)
+        self.assertEqual(done.returncode, 0, done.stderr[-1000:] + done.stdout[-1000:])
+        return done.stdout.decode()
+
+    def fill(self, directory, count):
+        """Files of many sizes, with links, odd names and modes."""
+        for i in range(count):
+            path = os.path.join(directory, "d%d" % (i % 17), "e%d" % (i % 5))
+            os.makedirs(path, exist_ok=True)
+            with open(os.path.join(path, "file %d" % i), "wb") as f:
+                f.write(b"%d\n" % i * (i * i % 4000))
+            if i % 10 == 0:
+                os.symlink("file %d" % i, os.path.join(path, "link-%d" % i))
+            if i % 15 == 0:
+                os.link(os.path.join(path, "file %d" % i), os.path.join(path, "hard-%d" % i))
+            os.chmod(os.path.join(path, "file %d" % i), 0o600 + i % 64)
+
+    def test_git(self):
+        source = os.path.join(self.volume, "source")
+        os.mkdir(source)
+        self.fill(source, 150)
+        git = ["git", "-C", source, "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "safe.directory=*"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+            subprocess.run(git + words, check=True)
+        out = self.run_script("""cd /data; git clone -q --no-hardlinks source clone; cd clone; git fsck --strict
+            echo more >>'d1/e1/file 1'; git -c user.name=t -c user.email=t@example.org commit -qam two; git gc -q
+            git status --porcelain; git fsck --full; git rev-parse HEAD^:""", "git")
+        tree = subprocess.run(git + ["rev-parse", "HEAD:"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual(out, tree)
+        subprocess.run(["git", "-c", "safe.directory=*", "-C", self.volume + "/clone", "fsck", "--strict"], check=True,
+                       stderr=subprocess.DEVNULL)
+
+    def test_tar(self):
+        source = os.path.join(self.volume, "source")
+        os.mkdir(source)
+        self.fill(source, 300)
+        self.run_script("cd /data; tar -cf a.tar source; mkdir out; tar -xpf a.tar -C out; diff -r source out/source; "
+                        "tar -df a.tar", "tar")
+        subprocess.run(["tar", "-C", self.volume, "-df", self.volume + "/a.tar"], check=True)
+        subprocess.run(["tar", "-C", self.volume + "/out", "-df", self.volume + "/a.tar"], check=True)
+
+    def test_sqlite(self):
+        """Two processes at one database, in both kinds of journal; the host reads what they wrote."""
+        script = """
+        for mode in delete wal; do
+            sqlite3 /data/$mode.db "pragma journal_mode=$mode; create table t (who, n);" >/dev/null
+            for who in 1 2; do
+                for n in 1 2 3 4 5 6 7 8; do
+                    echo "begin immediate; insert into t values ($who, $n); commit;"
+                done | sqlite3 -cmd '.timeout 100000' -bail /data/$mode.db &
+                eval "p$who=$!"
+            done
+            wait $p1; wait $p2
+            sqlite3 /data/$mode.db 'pragma integrity_check; select count(*) from t;'
+        done"""
+        self.assertEqual(self.run_script(script, "sqlite3").split(), ["ok", "16"] * 2)
+        for mode in ("delete", "wal"):
+            with sqlite3.connect(os.path.join(self.volume, mode + ".db")) as db:
+                self.assertEqual(db.execute("select who, count(*) from t group by who").fetchall(), [(1, 8), (2, 8)])
+
+    def test_many_files_in_a_directory(self):
+        count = 100000
+        for i in range(count):
+            os.close(os.open(os.path.join(self.volume, "file-%d" % i), os.O_CREAT | os.O_WRONLY, 0o644))
+        out = self.run_script("cd /data; ls -f | wc -l; echo x >file-99999; rm file-7; touch new; ls -f | wc -l; "
+                              "find . -size +0 -name 'file*'", "find")
+        self.assertEqual(out.split(), [str(count + 2)] * 2 + ["./file-99999"])
+        self.assertEqual(len(os.listdir(self.volume)), count)
+        shutil.rmtree(self.volume)
+
+
+del Volume  # a base only
