@@ -88,9 +88,6 @@ int boot_mounts(struct err *err)
 			  NULL) < 0)
 			return err_set(err, errno, "mount %s on %s", mounts[i].type,
 				       mounts[i].target);
-	/* As a host's are: a container may ask for mounts that are slaves of it. */
-	if (mount(NULL, BOOT_TREES, NULL, MS_SHARED, NULL) < 0)
-		return err_set(err, errno, "share what is mounted on %s", BOOT_TREES);
 	return delegate_controllers(err);
 }
 
@@ -98,6 +95,9 @@ int boot_trees(struct err *err)
 {
 	if (mount(FSD_TAG, BOOT_TREES, "virtiofs", MS_NODEV, NULL) < 0)
 		return err_set(err, errno, "mount virtiofs on %s", BOOT_TREES);
+	/* As a host's are: a container may ask for mounts that are slaves of it. */
+	if (mount(NULL, BOOT_TREES, NULL, MS_SHARED, NULL) < 0)
+		return err_set(err, errno, "share what is mounted on %s", BOOT_TREES);
 	return 0;
 }
 
