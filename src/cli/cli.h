@@ -91,6 +91,6 @@ void cli_help_all(void);
 char *cli_row(const struct instance *instance);
 
 extern const struct cli_command checkpoint_command, create_command, delete_command, doctor_command,
-	events_command, exec_command, features_command, kill_command, list_command, pause_command,
-	ps_command, restore_command, resume_command, run_command, spec_command, start_command,
-	state_command, update_command;
+	events_command, exec_command, features_command, kernel_command, kill_command, list_command,
+	pause_command, ps_command, restore_command, resume_command, run_command, spec_command,
+	start_command, state_command, update_command;

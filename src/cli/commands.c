@@ -27,23 +27,8 @@ const struct cli_option global_options[] = {
 };
 
 const struct cli_command *const commands[] = {
-	&run_command,
-	&create_command,
-	&start_command,
-	&exec_command,
-	&state_command,
-	&kill_command,
-	&pause_command,
-	&resume_command,
-	&delete_command,
-	&list_command,
-	&spec_command,
-	&features_command,
-	&doctor_command,
-	&ps_command,
-	&update_command,
-	&events_command,
-	&checkpoint_command,
-	&restore_command,
-	NULL,
+	&run_command,	 &create_command,     &start_command,	&exec_command,	 &state_command,
+	&kill_command,	 &pause_command,      &resume_command,	&delete_command, &list_command,
+	&spec_command,	 &features_command,   &doctor_command,	&ps_command,	 &update_command,
+	&events_command, &checkpoint_command, &restore_command, &kernel_command, NULL,
 };

@@ -196,11 +196,6 @@ static void check_tap(struct diagnosis *diagnosis)
 
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings)
 {
-	if (geteuid() != 0)
-		found(diagnosis, VERDICT_FAIL, NEEDED_BY_VM, "root of the machine",
-		      "run moat as root, or use --isolation=plain",
-		      "level vm needs root, for the ids and the rights that it takes from its "
-		      "processes");
 	check_kvm(diagnosis);
 	check_image(
 		diagnosis, "guest kernel", settings->kernel, is_kernel,

@@ -12,6 +12,9 @@
 /* boot_streams() - give descriptors 0, 1 and 2 a meaning: nothing, and the kernel's log. */
 void boot_streams(void);
 
+/* boot_modules() - a distribution's kernel: load what was imported with it. */
+void boot_modules(void);
+
 /* boot_mounts() - a root that can be pivoted from, and the kernel's file systems. 0, or -1. */
 int boot_mounts(struct err *err);
 

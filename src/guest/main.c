@@ -45,6 +45,7 @@ int main(void)
 	struct err err;
 
 	boot_streams();
+	boot_modules();
 	if (serve(&agent, &err) < 0)
 		log_error("the guest's agent failed: %s", err.text);
 	boot_settle();

@@ -2,6 +2,7 @@
 /*
  * Network cards appear in places where the kernel found a device of type 0 when it booted
  * (vmm/vmm.h, VMM_NETS_MAX). Binding such a platform device to its driver makes it look again.
+ * Where the kernel found it by ACPI, it has a name of ACPI's, and its number as the _UID.
  */
 #include "guest/network.h"
 
@@ -15,10 +16,12 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DRIVER	"/sys/bus/platform/drivers/virtio-mmio"
 #define DEVICES "/sys/bus/platform/devices"
+#define ACPI_ID "LNRO0005:"
 
 /* The name of the first entry of a directory that starts with a prefix. Returns 0, or -1. */
 static int find_entry(const char *path, const char *prefix, char *name, size_t size)
@@ -36,13 +39,35 @@ static int find_entry(const char *path, const char *prefix, char *name, size_t s
 	return r;
 }
 
+/* The platform device with that number. */
+static void find_device(unsigned int number, char *name, size_t size)
+{
+	DIR *directory = opendir(DEVICES);
+	const struct dirent *entry;
+
+	snprintf(name, size, "virtio-mmio.%u", number);
+	while (directory && (entry = readdir(directory))) {
+		_cleanup_free_ char *uid = NULL;
+		char path[320];
+
+		if (strncmp(entry->d_name, ACPI_ID, strlen(ACPI_ID)) != 0)
+			continue;
+		snprintf(path, sizeof(path), DEVICES "/%s/firmware_node/uid", entry->d_name);
+		uid = file_read(AT_FDCWD, path, 16, NULL, NULL);
+		if (uid && strtoul(uid, NULL, 10) == number)
+			snprintf(name, size, "%.30s", entry->d_name);
+	}
+	if (directory)
+		closedir(directory);
+}
+
 /* Returns the index of the card in a place, or -1 with err set. */
 static int find_card(unsigned int place, struct err *err)
 {
 	char device[32], path[128], virtio[32], name[IFNAMSIZ];
 	unsigned int index;
 
-	snprintf(device, sizeof(device), "virtio-mmio.%u", VMM_NET_ID + place);
+	find_device(VMM_NET_ID + place, device, sizeof(device));
 	if (file_write(AT_FDCWD, DRIVER "/bind", device, err) < 0)
 		return err_wrap(err, "find network card %u", place);
 	snprintf(path, sizeof(path), DEVICES "/%s", device);

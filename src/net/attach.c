@@ -59,6 +59,8 @@ int network_attach(struct network *network, int namespace, struct err *err)
 	int r;
 
 	network_init(network);
+	if (namespace < 0)
+		return attach(network, err);
 	if (own < 0)
 		return err_set(err, errno, "open our own network namespace");
 	if (setns(namespace, CLONE_NEWNET) < 0)

@@ -160,10 +160,6 @@ static int harden(struct instance *instance, struct err *err)
 {
 	const struct moat_settings *settings = instance->runtime->settings;
 
-	if (instance->container.isolation == ISOLATION_VM && !proc_is_machines_root())
-		return err_set(err, 0,
-			       "level vm needs root: an ordinary user cannot lock its processes "
-			       "up; ordinary users have --isolation=plain");
 	if (instance->container.isolation != ISOLATION_SANDBOX)
 		return beside_machine_check(instance, err);
 	if (!proc_is_machines_root())

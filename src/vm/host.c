@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
+#include "vm/rootless.h"
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
@@ -73,8 +74,13 @@ static int join_network(const char *path, struct err *err)
 		return err_hint(err, "give it a network namespace of its own, or use "
 				     "--isolation=sandbox");
 	}
-	if (setns(fd, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "enter the network namespace %s", path);
+	if (setns(fd, CLONE_NEWNET) < 0) {
+		err_set(err, errno, "enter the network namespace %s", path);
+		return err->code == EPERM
+			       ? err_hint(err, "run moat in the user namespace that it was "
+					       "made in, as podman does")
+			       : -1;
+	}
 	return 0;
 }
 
@@ -132,6 +138,8 @@ int host_enter(const struct machine *machine, int ready_fd, int *claim, struct e
 	if (setsid() < 0)
 		return err_set(err, errno, "start a session");
 	if (container->cgroup_path && cgroup_enter(container->cgroup_path, 0, err) < 0)
+		return -1;
+	if (rootless_enter(container->config->linux_, err) < 0)
 		return -1;
 	return enter_network(container->config, claim, err);
 }

@@ -13,6 +13,7 @@
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -88,9 +89,10 @@ static int drop_bounding_set(uint64_t keep, struct err *err)
 /* A role that keeps capabilities stays root: setfsuid(2) is to work as for a root. */
 static int change_ids(const struct jail *jail, struct err *err)
 {
-	if (setgroups(0, NULL) < 0)
+	/* An ordinary user cannot leave groups; there is no file that they would open. */
+	if (jail->uid != JAIL_UID_OWN && setgroups(0, NULL) < 0)
 		return err_set(err, errno, "drop the supplementary groups");
-	if (jail->capabilities)
+	if (jail->capabilities || jail->uid == JAIL_UID_OWN)
 		return 0;
 	if (setresgid(jail->uid, jail->uid, jail->uid) < 0 ||
 	    setresuid(jail->uid, jail->uid, jail->uid) < 0)
@@ -121,10 +123,21 @@ static int set_limits(struct err *err)
 	return 0;
 }
 
+static bool has_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &header, caps) < 0 || caps[0].permitted || caps[1].permitted;
+}
+
 /* The bounding set goes before the uid: dropping from it takes a capability. */
 static int lock_privileges(uint64_t capabilities, struct err *err)
 {
 	tzset(); /* log lines have times; later the zone's file could not be looked for */
+	/* An ordinary user's process has none, and without new privileges can get none. */
+	if (!has_capabilities())
+		return 0;
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED) < 0)
 		return err_set(err, errno, "take the privileges of root away");
 	return drop_bounding_set(capabilities, err);

@@ -28,10 +28,12 @@ extern const struct role_reach role_reach[ROLES];
  * It lies just beyond the range that systemd gives to containers.
  */
 #define JAIL_UID_BASE 0x70000000u
+/* An ordinary user's processes have no id but the user's own. */
+#define JAIL_UID_OWN UINT32_MAX
 
 struct jail {
 	enum role role;
-	uid_t uid;	       /* also the gid */
+	uid_t uid;	       /* also the gid; JAIL_UID_OWN: stays who it is */
 	uint64_t capabilities; /* bits of those to keep, permitted and effective; 0: none */
 };
 

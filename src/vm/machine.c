@@ -7,6 +7,7 @@
 #include "fs/fsd.h"
 #include "virtio/memory.h"
 #include "vm/host.h"
+#include "vm/rootless.h"
 #include "vm/start.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
@@ -144,7 +145,7 @@ struct launch {
 	int control_fd; /* to the monitor */
 	int fs_fd;	/* between vmm and fsd */
 	int serial_fd;
-	uid_t uid; /* the vmm's */
+	uid_t uid; /* the vmm's; fsd stays who it is */
 };
 
 /* A template that turns out to be none costs the time to look at it, nothing else. */
@@ -218,7 +219,9 @@ static int fsd_body(void *data, int ready_fd)
 				     .monitor_fd = launch->control_fd,
 				     .memory_fd = launch->machine->memory_fd,
 				     .memory_size = launch->machine->size.memory };
-	struct jail jail = { .role = ROLE_FSD, .capabilities = role_reach[ROLE_FSD].capabilities };
+	struct jail jail = { .role = ROLE_FSD,
+			     .uid = launch->uid,
+			     .capabilities = role_reach[ROLE_FSD].capabilities };
 	struct fsd *fsd;
 	struct err err;
 
@@ -242,7 +245,7 @@ static int start_children(struct machine *machine, struct err *err)
 	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1;
 	struct launch launch = { .machine = machine,
 				 .serial_fd = -1,
-				 .uid = JAIL_UID_BASE + (uid_t)getpid() };
+				 .uid = rootless_jail_uid(JAIL_UID_BASE + (uid_t)getpid()) };
 	int pair[2];
 
 	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)

@@ -13,6 +13,7 @@
 #include "net/network.h"
 #include "oci/config.h"
 #include "vm/control.h"
+#include "vm/rootless.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -65,20 +66,30 @@ static int send_network(int socket, const struct network *network, struct err *e
 	return control_send(socket, &request, fds, count + 2, err);
 }
 
+static int find_network(const struct container *container, struct network *network, struct err *err)
+{
+	_cleanup_fd_ int namespace = open_namespace(container, err);
+
+	if (namespace < 0)
+		return -1;
+	if (!rootless_caller())
+		return network_attach(network, namespace, err);
+	/* For good: start_apart() is why that harms nobody. */
+	if (rootless_join(container->pid, namespace, err) < 0)
+		return -1;
+	return network_attach(network, -1, err);
+}
+
 static int start_attached(const struct container *container, struct network *network,
 			  struct err *err)
 {
 	const struct control_request request = { .type = CONTROL_START };
 	_cleanup_fd_ int socket = control_connect(container->state_fd, err);
-	_cleanup_fd_ int namespace = -1;
 
 	if (socket < 0)
 		return -1;
-	if (start_has_network(container->config)) {
-		namespace = open_namespace(container, err);
-		if (namespace < 0 || network_attach(network, namespace, err) < 0)
-			return -1;
-	}
+	if (start_has_network(container->config) && find_network(container, network, err) < 0)
+		return -1;
 	if (network->message && network->message->n_interfaces) {
 		if (send_network(socket, network, err) < 0)
 			return -1;
@@ -89,7 +100,7 @@ static int start_attached(const struct container *container, struct network *net
 	return control_reply(socket, err);
 }
 
-int vm_start(struct container *container, struct err *err)
+static int start(const struct container *container, struct err *err)
 {
 	struct network network;
 	int r;
@@ -98,4 +109,42 @@ int vm_start(struct container *container, struct err *err)
 	r = start_attached(container, &network, err);
 	network_release(&network);
 	return r;
+}
+
+/*
+ * An ordinary user has rights over the network namespace only in the user namespace that it belongs
+ * to, and there is no way back from that: so a child goes.
+ */
+static int start_apart(const struct container *container, struct err *err)
+{
+	struct err report = { 0 };
+	int pair[2];
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_set(err, errno, "make a pipe");
+	pid = fork();
+	if (pid == 0) {
+		if (start(container, &report) == 0)
+			report = (struct err){ 0 };
+		_exit(fd_write_full(pair[1], &report, sizeof(report)) < 0);
+	}
+	close(pair[1]);
+	n = pid < 0 ? -1 : fd_read_full(pair[0], &report, sizeof(report));
+	close(pair[0]);
+	if (pid < 0)
+		return err_set(err, errno, "fork");
+	proc_wait(pid);
+	if (n != (ssize_t)sizeof(report))
+		return err_set(err, 0, "start the container: the process that was to do it ended");
+	if (!report.text[0])
+		return 0;
+	*err = report;
+	return -1;
+}
+
+int vm_start(struct container *container, struct err *err)
+{
+	return rootless_caller() ? start_apart(container, err) : start(container, err);
 }

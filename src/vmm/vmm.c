@@ -121,6 +121,11 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	return kvm_irqfd(&vmm->kvm, SERIAL_GSI, vmm->serial->irq_fd, err);
 }
 
+static uint32_t device_id(const struct vmm *vmm, unsigned int index)
+{
+	return index < vmm->first_net ? index : VMM_NET_ID + index - vmm->first_net;
+}
+
 static char *make_cmdline(const struct vmm *vmm, const char *callers)
 {
 	char *cmdline = xasprintf("%s %s %s", CMDLINE_MACHINE,
@@ -128,15 +133,30 @@ static char *make_cmdline(const struct vmm *vmm, const char *callers)
 				  callers ? callers : "");
 
 	for (unsigned int i = 0; i < vmm->devices; i++) {
-		char *longer =
-			xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u:%u", cmdline,
-				  MMIO_SIZE >> 10, MMIO_BASE + i * MMIO_SIZE, MMIO_GSI_FIRST + i,
-				  i < vmm->first_net ? i : VMM_NET_ID + i - vmm->first_net);
+		char *longer = xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u:%u", cmdline,
+					 MMIO_SIZE >> 10, MMIO_BASE + i * MMIO_SIZE,
+					 MMIO_GSI_FIRST + i, device_id(vmm, i));
 
 		free(cmdline);
 		cmdline = longer;
 	}
 	return cmdline;
+}
+
+/*
+ * A bzImage is a distribution's, as a rule, and finds its devices by ACPI alone. A vmlinux is ours
+ * and has no ACPI, which would only be one more thing to look for.
+ */
+static int describe_devices(struct vmm *vmm, unsigned int vcpus, struct err *err)
+{
+	struct x86_device devices[MACHINE_DEVICES_MAX];
+
+	for (unsigned int i = 0; i < vmm->devices; i++)
+		devices[i] = (struct x86_device){ .base = MMIO_BASE + i * MMIO_SIZE,
+						  .size = MMIO_SIZE,
+						  .gsi = MMIO_GSI_FIRST + i,
+						  .id = device_id(vmm, i) };
+	return x86_acpi_write(&vmm->memory, vcpus, devices, vmm->devices, err);
 }
 
 static uint32_t interrupt_lines(const struct vmm *vmm)
@@ -157,7 +177,7 @@ static int load(struct vmm *vmm, const struct vmm_config *config, struct x86_ker
 			   interrupt_lines(vmm), err) < 0)
 		return config->initrd_name ? err_wrap(err, "boot with %s", config->initrd_name)
 					   : -1;
-	return 0;
+	return kernel->header.header ? describe_devices(vmm, config->vcpus, err) : 0;
 }
 
 /* The large pages that cannot be one, for a part is mapped from the kernel's file. */

@@ -229,7 +229,7 @@ void guest_random(uint64_t seed)
 {
 	state = seed * 0x9e3779b97f4a7c15ull + 1;
 	for (;;) {
-		unsigned int device = below(6), queue = below(3);
+		unsigned int device = below(DEVICES_MAX), queue = below(3);
 
 		switch (below(16)) {
 		case 0:

@@ -80,12 +80,22 @@ static int fail_child(const struct err *err)
 	return 3;
 }
 
+/* A crash is to end the process, not to go on with the tests in it. */
+static void leave_tests(void)
+{
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGABRT };
+
+	for (size_t i = 0; i < ARRAY_LEN(crashes) && !SANITIZED; i++)
+		signal(crashes[i], SIG_DFL);
+}
+
 static int vmm_body(void *data, int ready_fd)
 {
 	struct machine *machine = data;
 	struct err err;
 	struct vmm *vmm = vmm_setup(&machine->config, &err);
 
+	leave_tests();
 	if (!vmm || enter(ROLE_VMM, 0, &err) < 0 || vmm_start(vmm, &err) < 0 ||
 	    (jailed() && filter_load(ROLE_VMM, &err) < 0))
 		return fail_child(&err);
@@ -99,6 +109,7 @@ static int fsd_body(void *data, int ready_fd)
 	struct err err;
 	struct fsd *fsd = fsd_setup(&machine->fs, &err);
 
+	leave_tests();
 	if (!fsd || enter(ROLE_FSD, role_reach[ROLE_FSD].capabilities, &err) < 0 ||
 	    (jailed() && (fsd_enter(fsd, &err) < 0 || filter_load(ROLE_FSD, &err) < 0)))
 		return fail_child(&err);

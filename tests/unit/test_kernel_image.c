@@ -364,6 +364,62 @@ static void writes_the_mp_table(void **state)
 	assert_int_equal(entries, 1 + 2 + 3 + 2);
 }
 
+static uint8_t sum_of(const uint8_t *bytes, size_t size)
+{
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < size; i++)
+		sum = (uint8_t)(sum + bytes[i]);
+	return sum;
+}
+
+/* A table by its address, whose sum is right and which lies in the range. */
+static const uint8_t *acpi_table(const struct guest_memory *memory, uint64_t at, const char *name,
+				 uint32_t length)
+{
+	const uint8_t *table = guest_range(memory, at, length);
+	uint32_t its;
+
+	assert_in_range(at, X86_ACPI, X86_ACPI + X86_ACPI_SIZE - length);
+	assert_non_null(table);
+	assert_memory_equal(table, name, 4);
+	memcpy(&its, table + 4, 4);
+	assert_int_equal(its, length);
+	assert_int_equal(sum_of(table, length), 0);
+	return table;
+}
+
+static void writes_acpi_tables(void **state)
+{
+	struct fixture *f = *state;
+	const struct x86_device devices[] = { { 0xd0000000, 0x1000, 5, 0 },
+					      { 0xd0001000, 0x1000, 6, 33 } };
+	struct x86_device many[1000] = { 0 };
+	const uint8_t *pointer, *xsdt, *dsdt;
+	uint64_t at, tables[2];
+	uint32_t base;
+
+	assert_int_equal(x86_acpi_write(&f->memory, 3, devices, 2, &f->err), 0);
+	pointer = guest_range(&f->memory, X86_ACPI, 36);
+	assert_memory_equal(pointer, "RSD PTR ", 8);
+	assert_int_equal(sum_of(pointer, 20), 0);
+	assert_int_equal(sum_of(pointer, 36), 0);
+	memcpy(&at, pointer + 24, 8);
+	xsdt = acpi_table(&f->memory, at, "XSDT", 36 + 16);
+	memcpy(tables, xsdt + 36, 16);
+	acpi_table(&f->memory, tables[1], "APIC", 44 + 3 * 8 + 12);
+	memcpy(&at, acpi_table(&f->memory, tables[0], "FACP", 276) + 140, 8);
+	/* The second device: its number, where its registers are, its line. */
+	dsdt = acpi_table(&f->memory, at, "DSDT", 36 + 8 + 2 * 61) + 36 + 8 + 61;
+	assert_memory_equal(dsdt + 13, "LNRO0005", 9);
+	assert_int_equal(dsdt[28], 33);
+	memcpy(&base, dsdt + 42, 4);
+	assert_int_equal(base, 0xd0001000);
+	assert_int_equal(dsdt[55], 6);
+	assert_int_equal(x86_acpi_write(&f->memory, 3, many, 1000, &f->err), -1);
+	assert_non_null(strstr(f->err.text, "do not fit"));
+}
+
 static const struct kvm_cpuid_entry2 *leaf(const struct kvm_cpuid2 *cpuid, uint32_t function,
 					   uint32_t index)
 {
@@ -413,7 +469,8 @@ int main(void)
 		TEST(refuses_what_is_no_kernel), TEST(refuses_bad_elf_files),
 		TEST(loads_a_bzimage),		 TEST(refuses_bad_bzimages),
 		TEST(describes_the_machine),	 TEST(refuses_what_does_not_fit),
-		TEST(writes_the_mp_table),	 cmocka_unit_test(edits_cpuid),
+		TEST(writes_the_mp_table),	 TEST(writes_acpi_tables),
+		cmocka_unit_test(edits_cpuid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,8 @@
 #define X86_CMDLINE_MAX	  2048u	     /* with the final NUL: the kernel's COMMAND_LINE_SIZE */
 #define X86_MP_TABLE	  0x9fc00ull /* the last KiB of base memory, where kernels look */
 #define X86_MP_TABLE_SIZE 0x400ull
+#define X86_ACPI	  0xe0000ull /* where kernels look for its pointer */
+#define X86_ACPI_SIZE	  0x4000ull
 #define X86_HIGH_MEMORY	  0x100000ull
 
 #define X86_GDT_CODE 2u /* entries of the GDT: the boot protocol's __BOOT_CS is 0x10, ... */
@@ -73,6 +75,19 @@ int x86_boot_setup(const struct guest_memory *memory, const struct x86_kernel *k
 /* x86_mptable_write() - the MultiProcessor Specification 1.4's table: CPUs, interrupt lines. */
 int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, uint32_t lines,
 		      struct err *err);
+
+/* A virtio-mmio device: its page of registers, its interrupt line, its _UID. */
+struct x86_device {
+	uint64_t base, size;
+	uint32_t gsi, id;
+};
+
+/*
+ * x86_acpi_write() - ACPI tables, for a kernel that was built for machines in general.
+ * Returns 0, or -1 with err set.
+ */
+int x86_acpi_write(const struct guest_memory *memory, unsigned int vcpus,
+		   const struct x86_device *devices, unsigned int count, struct err *err);
 
 /*
  * x86_cpuid_new() - what this host's KVM can offer, for the caller to free; NULL with err set.
