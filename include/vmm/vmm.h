@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define VMM_DISKS_MAX 1u /* /dev/vda in the guest */
+
 struct vmm_config {
 	int kvm_fd;	      /* /dev/kvm */
 	int memory_fd;	      /* guest_memory_create(): guest RAM, shared with fsd */
@@ -28,7 +30,13 @@ struct vmm_config {
 	const char *cmdline;
 	int control_fd; /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
 	int fs_fd;	/* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
-	int serial_fd;	/* where the serial console's output goes; -1: no console at all */
+	struct vmm_disk {
+		int fd; /* the same to diskd, which serves it */
+		bool read_only;
+		uint64_t sectors; /* of 512 bytes */
+	} disk[VMM_DISKS_MAX];
+	unsigned int disks;
+	int serial_fd; /* where the serial console's output goes; -1: no console at all */
 	/*
 	 * Give nothing back to the host that the guest does not use: huge pages that were set aside
 	 * might not be had again.

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fs/fsd.h"
+#include "guest/disk.h"
 
 #include <fcntl.h>
 #include <net/if.h>
@@ -143,6 +144,7 @@ void boot_settle(void)
 {
 	if (kill(-1, SIGKILL) == 0)
 		wait_for_all();
+	disk_unmount_root();
 	sync();
 }
 

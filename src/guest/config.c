@@ -7,18 +7,22 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "guest/disk.h"
 #include "guest/refuse.h"
 
 /* Settings of cgroup v2 that are about the workload's use of the guest, not about host devices. */
 static const char *const own_controllers[] = { "cgroup.", "cpu.", "memory.", "pids." };
 
-static int rewrite_root(struct guest_config *out, const Moat__Agent__Tree *tree, const char *trees,
+static int rewrite_root(struct guest_config *out,
+			const Moat__Agent__CreateContainerRequest *request, const char *trees,
 			struct err *err)
 {
-	if (!tree)
+	const Moat__Agent__Tree *tree = request->root;
+
+	if (!tree && !request->root_is_disk)
 		return err_set(err, EINVAL, "the request gives no tree for the root file system");
 	out->root = *out->parsed->root;
-	out->root.path = xasprintf("%s/%u", trees, tree->entry);
+	out->root.path = tree ? xasprintf("%s/%u", trees, tree->entry) : xstrdup(DISK_ROOT);
 	out->config.root = &out->root;
 	return 0;
 }
@@ -276,7 +280,7 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 		guest_process_set(&out->process, out->parsed->process, request->stdio);
 		out->config.process = &out->process.process;
 	}
-	if (rewrite_root(out, request->root, trees, err) < 0 ||
+	if (rewrite_root(out, request, trees, err) < 0 ||
 	    rewrite_mounts(out, request, trees, err) < 0)
 		return -1;
 	return rewrite_linux(out, err);

@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "guest/disk.h"
 #include "oci/state.h"
 #include "sandbox/sandbox.h"
 
@@ -185,6 +186,8 @@ struct container *container_create(struct agent *agent,
 		.init = process_new(agent, ""),
 	};
 	if (guest_config_read(&container->config, request, agent->machine->trees, err) < 0 ||
+	    (request->root_is_disk &&
+	     disk_mount_root(container->config.config.root->readonly, err) < 0) ||
 	    build(container, request->stdio, err) < 0) {
 		release(container);
 		return NULL;

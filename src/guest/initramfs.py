@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 
-DIRECTORIES = ["dev", "proc", "root", "run", "run/moat", "run/moat/fs", "sys"]
+DIRECTORIES = ["dev", "proc", "root", "run", "run/moat", "run/moat/disk", "run/moat/fs", "sys"]
 NODES = [("dev/console", 0o600, 5, 1), ("dev/kmsg", 0o600, 1, 11), ("dev/null", 0o666, 1, 3)]
 
 

@@ -160,7 +160,10 @@ int agent_create(struct agent *agent, const char *id, const struct oci_config *c
 	agent_fill_stdio(&streams, stdio);
 	request.id = (char *)id;
 	request.config = text;
-	request.root = list[0];
+	if (trees->tree[0].fd >= 0)
+		request.root = list[0];
+	else
+		request.root_is_disk = true;
 	request.n_trees = trees->count - 1;
 	request.trees = list + 1;
 	request.stdio = &streams;

@@ -19,10 +19,8 @@
 #define OPTIMIZE_TREE 2
 
 static const char *const names[ROLES] = {
-	[ROLE_MONITOR] = "monitor",
-	[ROLE_VMM] = "vmm",
-	[ROLE_FSD] = "fsd",
-	[ROLE_STANDIN] = "standin",
+	[ROLE_MONITOR] = "monitor", [ROLE_VMM] = "vmm",		[ROLE_FSD] = "fsd",
+	[ROLE_DISKD] = "diskd",	    [ROLE_STANDIN] = "standin",
 };
 
 static struct scmp_arg_cmp compare(const struct filter_argument *argument)

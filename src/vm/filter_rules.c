@@ -5,6 +5,7 @@
  */
 #include "vm/filter_rules.h"
 
+#include <linux/falloc.h>
 #include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <signal.h>
@@ -36,6 +37,10 @@
 #define IS(index, value)                                                                           \
 	{                                                                                          \
 		index, UINT64_MAX, value                                                           \
+	}
+#define WITH(index, bits)                                                                          \
+	{                                                                                          \
+		index, bits, bits                                                                  \
 	}
 #define WITHOUT(index, bits)                                                                       \
 	{                                                                                          \
@@ -166,11 +171,28 @@ static const struct filter_rule fsd_rules[] = {
 	END,
 };
 
+static const struct filter_rule diskd_rules[] = {
+	CALL(epoll_wait, "the loop"),
+	CALL(epoll_ctl, "the loop: the queue comes and goes"),
+	CALL(recvmsg, "the queue, from the vmm"),
+	CALL(write, "interrupts (eventfd), answers to the vmm, log lines"),
+	CALL(preadv, "read, into the guest's buffers"),
+	CALL(pwritev, "write, from the guest's buffers"),
+	CALL(fdatasync, "flush"),
+	CALL_IF(fallocate, WITH(1, FALLOC_FL_KEEP_SIZE),
+		"discard and write zeroes; the image does not grow"),
+	CALL(close, "eventfds of a queue that goes"),
+	CALL(clock_gettime, "times of log lines, where the vDSO cannot tell them"),
+	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
+	CALL(munmap, "the same, given back"),
+	CALL(brk, "the allocator"),
+	CALL(exit_group, "the process ends"),
+	END,
+};
+
 static const struct filter_rule *const rules[ROLES] = {
-	[ROLE_MONITOR] = monitor_rules,
-	[ROLE_VMM] = vmm_rules,
-	[ROLE_FSD] = fsd_rules,
-	[ROLE_STANDIN] = standin_rules,
+	[ROLE_MONITOR] = monitor_rules, [ROLE_VMM] = vmm_rules,		[ROLE_FSD] = fsd_rules,
+	[ROLE_DISKD] = diskd_rules,	[ROLE_STANDIN] = standin_rules,
 };
 
 /* The allocator asks for these where its heap cannot grow, and then says that there is no memory.

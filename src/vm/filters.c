@@ -18,9 +18,8 @@
 	}
 
 static const struct sock_fprog programs[ROLES] = {
-	[ROLE_MONITOR] = PROGRAM(monitor),
-	[ROLE_VMM] = PROGRAM(vmm),
-	[ROLE_FSD] = PROGRAM(fsd),
+	[ROLE_MONITOR] = PROGRAM(monitor), [ROLE_VMM] = PROGRAM(vmm),
+	[ROLE_FSD] = PROGRAM(fsd),	   [ROLE_DISKD] = PROGRAM(diskd),
 	[ROLE_STANDIN] = PROGRAM(standin),
 };
 

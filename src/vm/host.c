@@ -128,7 +128,8 @@ int host_enter(const struct machine *machine, int ready_fd, int *claim, struct e
 		       machine->options->console_socket,
 		       machine->kvm_fd,
 		       machine->kernel_fd,
-		       machine->initrd_fd };
+		       machine->initrd_fd,
+		       machine->image.fd };
 
 	prctl(PR_SET_NAME, "moat-monitor");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

@@ -23,13 +23,13 @@
 
 #define CAP(name) (1ull << CAP_##name)
 
-const char *const role_names[ROLES] = { "monitor", "vmm", "fsd", "standin" };
+const char *const role_names[ROLES] = { "monitor", "vmm", "fsd", "diskd", "standin" };
 
 /* fs/fsd.h says why fsd keeps what it keeps; the monitor ends the vmm, which is another user's. */
 const struct role_reach role_reach[ROLES] = {
 	[ROLE_MONITOR] = { CAP(KILL),
 			   "the sockets of the container's clients, of the vmm and of fsd, and the "
-			   "network's table; no files, and no process but those two" },
+			   "network's table; no files, and no process but those" },
 	[ROLE_VMM] = { 0,
 		       "the guest's memory and processors, its streams and taps; an empty root and "
 		       "namespaces and a user of its own" },
@@ -37,6 +37,8 @@ const struct role_reach role_reach[ROLES] = {
 			       CAP(SETUID) | CAP(SETGID),
 		       "the files beneath the container's root and mounts, the guest's memory; an "
 		       "empty root and namespaces of its own" },
+	[ROLE_DISKD] = { 0, "the disk image that is the container's root, the guest's memory; an "
+			    "empty root and namespaces and a user of its own" },
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
 };
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_STANDIN, ROLES };
+enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_DISKD, ROLE_STANDIN, ROLES };
 
 extern const char *const role_names[ROLES];
 
@@ -27,7 +27,8 @@ extern const struct role_reach role_reach[ROLES];
  * Ids for processes that own nothing: the monitor's pid above this, so each machine has its own.
  * It lies just beyond the range that systemd gives to containers.
  */
-#define JAIL_UID_BASE 0x70000000u
+#define JAIL_UID_BASE	0x70000000u
+#define JAIL_UID_SECOND (1u << 22) /* above that, as pids are smaller: diskd's */
 /* An ordinary user's processes have no id but the user's own. */
 #define JAIL_UID_OWN UINT32_MAX
 

@@ -92,13 +92,13 @@ int machine_open(struct machine *machine, const struct container *container,
 				     .agent_fd = -1,
 				     .template = TEMPLATE_NONE,
 				     .vmm = { .pidfd = -1, .ready_fd = -1 },
-				     .fsd = { .pidfd = -1, .ready_fd = -1 } };
+				     .fsd = { .pidfd = -1, .ready_fd = -1 },
+				     .diskd = { .pidfd = -1, .ready_fd = -1 },
+				     .image = { .fd = -1 } };
 	for (int i = 0; i < 3; i++)
 		machine->stdio.stream[i].fd = -1;
 	if (vm && vm->hypervisor)
 		return err_set(err, 0, "vm.hypervisor: moat has its own; remove it");
-	if (vm && vm->image)
-		return err_set(err, 0, "vm.image: not supported; use root.path");
 	if (vm && vm->kernel && !settings->bundle_kernel) {
 		err_set(err, 0, "vm.kernel: a bundle may not choose the guest's kernel");
 		return err_hint(err, "remove it, or set \"bundleKernel\" in /etc/moat/moat.json");
@@ -109,6 +109,7 @@ int machine_open(struct machine *machine, const struct container *container,
 			machine->initrd_path = vm->kernel->initrd;
 	}
 	if (host_check(container->config, err) < 0 ||
+	    disk_open(&machine->image, container->config, settings->bundle_image, err) < 0 ||
 	    sizing_choose(container->config, settings, &machine->size, err) < 0)
 		return -1;
 	machine->cmdline = make_cmdline(machine);
@@ -144,6 +145,7 @@ struct launch {
 	struct machine *machine;
 	int control_fd; /* to the monitor */
 	int fs_fd;	/* between vmm and fsd */
+	int disk_fd;	/* likewise of diskd; -1: there is no disk */
 	int serial_fd;
 	uid_t uid; /* the vmm's; fsd stays who it is */
 };
@@ -193,8 +195,10 @@ static int vmm_body(void *data, int ready_fd)
 				     .template_key_size = template->key_size,
 				     .template_fd = template->use_fd };
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
-	struct vmm *vmm = set_up_vmm(machine, &config, &err);
+	struct vmm *vmm;
 
+	disk_describe(&machine->image, launch->disk_fd, &config);
+	vmm = set_up_vmm(machine, &config, &err);
 	fd_replace(&template->dir_fd, -1);
 	if (!vmm || jail_enter(&jail, &err) < 0 || vmm_start(vmm, &err) < 0) {
 		spawn_ready(ready_fd, &err);
@@ -239,27 +243,19 @@ static int fsd_body(void *data, int ready_fd)
 	return 1;
 }
 
-/* Forks both; each sets itself up while the other does. */
+/* Forks them; each sets itself up while the others do. */
 static int start_children(struct machine *machine, struct err *err)
 {
-	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1;
+	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1,
+			 disk_end = -1;
 	struct launch launch = { .machine = machine,
 				 .serial_fd = -1,
 				 .uid = rootless_jail_uid(JAIL_UID_BASE + (uid_t)getpid()) };
-	int pair[2];
 
-	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	machine->vmm_fd = pair[0];
-	vmm_end = pair[1];
-	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	machine->fsd_fd = pair[0];
-	fsd_end = pair[1];
-	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	fs_vmm = pair[0];
-	fs_fsd = pair[1];
+	if (spawn_pair(&machine->vmm_fd, &vmm_end, err) < 0 ||
+	    spawn_pair(&machine->fsd_fd, &fsd_end, err) < 0 ||
+	    spawn_pair(&fs_vmm, &fs_fsd, err) < 0)
+		return -1;
 	if (machine->options->debug) {
 		serial = fcntl(log_fd() >= 0 ? log_fd() : STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 		launch.serial_fd = serial;
@@ -270,13 +266,18 @@ static int start_children(struct machine *machine, struct err *err)
 	if (spawn(&machine->fsd, ROLE_FSD, (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3,
 		  fsd_body, &launch, err) < 0)
 		return -1;
+	if (disk_start(&machine->image, &machine->diskd,
+		       rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid()),
+		       machine->memory_fd, machine->size.memory, &disk_end, err) < 0)
+		return -1;
 	launch.control_fd = vmm_end;
 	launch.fs_fd = fs_vmm;
+	launch.disk_fd = disk_end;
 	return spawn(&machine->vmm, ROLE_VMM,
 		     (int[]){ vmm_end, fs_vmm, serial, machine->memory_fd, machine->kvm_fd,
 			      machine->kernel_fd, machine->initrd_fd, machine->template.dir_fd,
-			      machine->template.use_fd, machine->template.make_fd },
-		     10, vmm_body, &launch, err);
+			      machine->template.use_fd, machine->template.make_fd, disk_end },
+		     11, vmm_body, &launch, err);
 }
 
 /* Gives fsd a tree and waits for its answer: the guest may look for it at once. */
@@ -299,6 +300,8 @@ static int send_trees(struct machine *machine, struct err *err)
 	struct fs_tree_add answer;
 
 	for (uint32_t i = 0; i < machine->trees.count; i++) {
+		if (machine->trees.tree[i].fd < 0) /* the root, where it is a disk */
+			continue;
 		if (send_tree(machine, i, err) < 0)
 			return -1;
 		if (fd_receive(machine->fsd_fd, &answer, sizeof(answer), NULL, 0) !=
@@ -364,10 +367,12 @@ int machine_launch(struct machine *machine, struct err *err)
 		       machine->options->console_socket, VMM_PORT_FIRST, err) < 0 ||
 	    start_children(machine, err) < 0 || add_ports(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
+	    (machine->diskd.pid && spawn_wait_ready(&machine->diskd, ROLE_DISKD, err) < 0) ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
 	template_settle(&machine->template, container->settings);
 	close_parts(machine);
+	fd_replace(&machine->image.fd, -1);
 	if (machine->stdio.terminal) /* kept until its port is closed, to ask for its size */
 		return stdio_watch_size(machine->stdio.stream[0].fd, err);
 	stdio_close(&machine->stdio); /* the vmm's alone, so that ends of streams are seen */
@@ -376,10 +381,11 @@ int machine_launch(struct machine *machine, struct err *err)
 
 void machine_close(struct machine *machine)
 {
-	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd };
+	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd, &machine->image.fd };
 
 	spawn_end(&machine->vmm);
 	spawn_end(&machine->fsd);
+	spawn_end(&machine->diskd);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_replace(fds[i], -1);
 	trees_close(&machine->trees);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "vm/disks.h"
 #include "vm/sizing.h"
 #include "vm/spawn.h"
 #include "vm/streams.h"
@@ -20,7 +21,8 @@ struct machine {
 	struct template template;
 	struct trees trees;
 	struct stdio stdio;
-	struct child vmm, fsd;
+	struct disk_image image; /* instead of the root's tree */
+	struct child vmm, fsd, diskd;
 	int vmm_fd; /* control sockets: the monitor's ends */
 	int fsd_fd;
 	int agent_fd; /* the other end of the guest's port VMM_PORT_CONTROL */

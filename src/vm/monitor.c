@@ -282,6 +282,15 @@ static int fsd_exited(struct source *source, uint32_t events, struct err *err)
 	return 0;
 }
 
+static int diskd_exited(struct source *source, uint32_t events, struct err *err)
+{
+	struct monitor *monitor = source->data;
+
+	loop_forget(&monitor->loop, source);
+	end_of_child(monitor, &monitor->machine->diskd, ROLE_DISKD);
+	return 0;
+}
+
 static int watch(struct monitor *monitor, struct source *source, int fd, source_fn ready,
 		 struct err *err)
 {
@@ -296,6 +305,9 @@ static int watch_machine(struct monitor *monitor, struct err *err)
 	if (watch(monitor, &monitor->vmm, machine->vmm_fd, vmm_ready, err) < 0 ||
 	    watch(monitor, &monitor->vmm_exit, machine->vmm.pidfd, vmm_exited, err) < 0 ||
 	    watch(monitor, &monitor->fsd_exit, machine->fsd.pidfd, fsd_exited, err) < 0)
+		return -1;
+	if (machine->diskd.pid &&
+	    watch(monitor, &monitor->diskd_exit, machine->diskd.pidfd, diskd_exited, err) < 0)
 		return -1;
 	monitor->agent =
 		agent_new(&monitor->loop, fd_steal(&machine->agent_fd), agent_closed, monitor, err);
@@ -336,6 +348,7 @@ static int set_up(struct monitor *monitor, struct err *err)
 		return err_set(err, errno, "make the vmm's socket non-blocking");
 	if (record_add(&monitor->record, machine->vmm.pid, err) < 0 ||
 	    record_add(&monitor->record, machine->fsd.pid, err) < 0 ||
+	    (machine->diskd.pid && record_add(&monitor->record, machine->diskd.pid, err) < 0) ||
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
 	    watch_machine(monitor, err) < 0)
 		return -1;

@@ -83,7 +83,7 @@ struct monitor {
 	int network_claim; /* makes the network namespace ours alone; -1: there is none */
 	int oom_count;	   /* cgroup_oom_open(); -1: none */
 	int network_table; /* holds what forwards the container's network; -1: nothing */
-	struct source vmm, vmm_exit, fsd_exit, signals, listener, timer;
+	struct source vmm, vmm_exit, fsd_exit, diskd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];
 };
 

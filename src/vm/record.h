@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define RECORD_PROCESSES 3 /* monitor, vmm, fsd */
+#define RECORD_PROCESSES 4 /* monitor, vmm, fsd, diskd */
 
 struct record {
 	struct {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,17 @@ static int strip(enum role role, const int *keep, size_t count, int ready_fd, st
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	return 0;
+}
+
+int spawn_pair(int *one, int *other, struct err *err)
+{
+	int pair[2];
+
+	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
+		return err_set(err, errno, "make a socket pair");
+	*one = pair[0];
+	*other = pair[1];
 	return 0;
 }
 

@@ -10,6 +10,9 @@ struct child {
 	int ready_fd; /* until spawn_wait_ready(): where the child says how its setup went */
 };
 
+/* spawn_pair() - a socket pair between two roles. Returns 0, or -1 with err set. */
+int spawn_pair(int *one, int *other, struct err *err);
+
 /*
  * spawn() - fork a process for a role, in a pid namespace of its own.
  * @keep: descriptors (3 and up) that it keeps beside the log; 0 and 1 become /dev/null, and so does

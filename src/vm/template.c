@@ -147,7 +147,8 @@ static int find(struct template *template, const struct machine *machine, struct
 
 /*
  * A bundle's own kernel says what it likes, and a console would say it again; huge pages that were
- * set aside are the operator's word for memory that is there, whole, from the beginning.
+ * set aside are the operator's word for memory that is there, whole, from the beginning; a disk has
+ * been looked at by the guest when it says its first word, and is another one each time.
  */
 static bool is_possible(const struct machine *machine)
 {
@@ -156,7 +157,7 @@ static bool is_possible(const struct machine *machine)
 	const struct moat_settings *settings = machine->container->settings;
 
 	return settings->templates && !settings->hugepages && !(vm && vm->kernel) &&
-	       !machine->options->debug;
+	       machine->image.fd < 0 && !machine->options->debug;
 }
 
 void template_open(struct template *template, const struct machine *machine)

@@ -174,12 +174,14 @@ int trees_open(struct trees *trees, const struct oci_config *config, const char 
 
 	trees->count = 0;
 	trees->tree = xcalloc(config->n_mounts + 1, sizeof(*trees->tree));
-	if (add(trees, bundle, &root, 0, err) < 0)
+	if (config->vm && config->vm->image) /* the root is a disk (disks.c) */
+		trees->tree[trees->count++].fd = -1;
+	else if (add(trees, bundle, &root, 0, err) < 0)
 		return err_wrap(err, "root.path");
 	for (size_t i = 0; i < config->n_mounts; i++)
 		if (add_mount(trees, config, i, bundle, err) < 0)
 			return -1;
-	if (!config->root->readonly)
+	if (!config->root->readonly || trees->tree[0].fd < 0)
 		return 0;
 	make_mount_points(trees, config);
 	trees->tree[0].read_only = true;

@@ -37,7 +37,8 @@ struct tree {
 	uint32_t mount; /* index in the config's mounts; of no meaning for the root */
 };
 
-/* tree[0] is the root; an index here is the entry's name in fsd's top directory. */
+/* tree[0] is the root, with fd -1 where that is a disk; an index here is the entry's name in fsd's
+ * top directory. */
 struct trees {
 	struct tree *tree;
 	size_t count;

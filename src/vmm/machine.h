@@ -7,7 +7,7 @@
 #pragma once
 
 #include "vmm/calls.h"
-#include "vmm/fs.h"
+#include "vmm/external.h"
 #include "vmm/kvm.h"
 #include "vmm/mmio.h"
 #include "vmm/net.h"
@@ -36,7 +36,8 @@ struct vmm {
 
 	struct mmio_device mmio[MACHINE_DEVICES_MAX];
 	unsigned int devices;
-	struct fs_device fs;
+	struct external_device fs, disks[VMM_DISKS_MAX];
+	unsigned int disk_count;
 	struct device rng, balloon;
 	struct device *vsock;
 	struct net_device net[VMM_NETS_MAX];

@@ -107,6 +107,13 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	balloon_init(&vmm->balloon);
 	if (!config->keep_memory && attach(vmm, &vmm->balloon, err) < 0)
 		return -1;
+	for (; vmm->disk_count < config->disks; vmm->disk_count++) {
+		struct external_device *disk = &vmm->disks[vmm->disk_count];
+
+		if (disk_init(disk, &vmm->loop, &config->disk[vmm->disk_count], err) < 0 ||
+		    attach(vmm, &disk->device, err) < 0)
+			return -1;
+	}
 	vmm->first_net = vmm->devices;
 	for (; vmm->nets < config->nets; vmm->nets++) {
 		net_init(&vmm->net[vmm->nets], &vmm->loop);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Volumes of microVMs in use: changed by the host meanwhile, shared between containers, and by programs that lean on them."""
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -116,6 +117,73 @@ class Shared(Volume):
                          "changed\nchanged\ndeep\nfile\nnew\n")
         self.put("single", "by the host\n")
         self.assertEqual(tell("cat /data/file"), "by the host\n")
+
+
+class Image(Volume):
+    """A disk image as the root (vm.image)."""
+
+    def image(self, *args, read_only=False):
+        """A bundle whose root is an ext4 of busybox, with a workload of args."""
+        def change(config):
+            config["vm"] = {"image": {"path": self.path, "format": "raw"}}
+            config["root"]["readonly"] = read_only
+            config["mounts"].append(bind("/data", self.volume))
+        self.path = os.path.join(self.work, "disk")
+        self.bundle(*args, change=change)
+        if not os.path.exists(self.path):
+            os.mkdir(os.path.join(self.rootfs, "data"))
+            open(self.path, "w").close()
+            subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", self.rootfs, self.path, "24M"], check=True,
+                           env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"})
+        shutil.rmtree(self.rootfs)
+        os.mkdir(self.rootfs)
+
+    def test_as_root_file_system(self):
+        self.settings["bundleImage"] = True
+        self.write_settings()
+        script = """grep -q ' / .* ext4 /dev/vda rw' /proc/self/mountinfo && echo ext4
+            mkdir /new; i=0; while [ $i -lt 40 ]; do dd if=/bin/busybox of=/new/$i bs=64k count=4 2>/dev/null; i=$((i+1)); done
+            sync; dd if=/new/7 of=/data/seven iflag=direct bs=64k 2>/dev/null; rm -r /new; sync; busybox fstrim / && echo trimmed
+            echo kept >/kept; dd if=/bin/busybox of=/direct bs=4k count=3 oflag=direct 2>/dev/null && echo direct"""
+        self.image("sh", "-c", script)
+        self.config["process"]["capabilities"] = {kind: ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE"]
+                                                  for kind in ("bounding", "effective", "permitted")}
+        self.write_config()
+        used = os.stat(self.path).st_blocks
+        done = self.run_container()
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"ext4\ntrimmed\ndirect\n", b""))
+        with open(shutil.which("busybox"), "rb") as f, open(os.path.join(self.volume, "seven"), "rb") as seven:
+            self.assertEqual(seven.read(), f.read(256 << 10))
+        # What was written and trimmed, 10 MiB, takes no room.
+        self.assertLess(os.stat(self.path).st_blocks - used, (4 << 20) // 512)
+        subprocess.run(["e2fsck", "-fn", self.path], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"})
+        self.image("sh", "-c", "cat /kept; echo x >/kept", read_only=True)
+        done = self.run_container()
+        self.assertEqual(done.stdout, b"kept\n")
+        self.assertIn(b"Read-only file system", done.stderr)
+
+    def test_what_is_refused(self):
+        self.image("sleep", "1000")
+        run = ("run", "--bundle", self.bundle_path)
+        self.refused(*run, self.new_id(), says=["vm.image", "bundleImage"])
+        self.settings["bundleImage"] = True
+        self.write_settings()
+        with open(self.path, "rb+") as image:
+            fcntl.flock(image, fcntl.LOCK_EX)
+            self.refused(*run, self.new_id(), says=["vm.image", "in use"])
+        odd = os.path.join(self.work, "odd")
+        with open(odd, "w") as image:
+            image.write("x" * 1000)
+        for path, form, word in ((self.path, "qcow2", "raw"), (self.work, "raw", "directory"), ("/dev/null", "raw", "regular"), (odd, "raw", "sectors")):
+            self.config["vm"]["image"] = {"path": path, "format": form}
+            self.write_config()
+            self.refused(*run, self.new_id(), says=["vm.image", word])
+        with open(self.path, "rb+") as image:
+            image.write(bytes(1 << 20))  # no file system any more
+        self.config["vm"]["image"] = {"path": self.path, "format": "raw"}
+        self.write_config()
+        self.refused(*run, self.new_id(), says=["vm.image", "no file system"])
 
 
 @unittest.skipUnless(ALL, "takes minutes in the lab: tests/run --all")

@@ -8,6 +8,7 @@
 
 #include <asm/bootparam.h>
 #include <linux/fuse.h>
+#include <linux/virtio_blk.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -394,6 +395,54 @@ static void rings(void)
 	finish("rings", good);
 }
 
+/* A request to the disk about `size` bytes; returns its status, 0xff where it does not answer. */
+static uint8_t ask_disk(unsigned int disk, uint32_t type, uint64_t sector, uint32_t size)
+{
+	uint64_t at = BUFFERS(disk, 0);
+	struct virtio_blk_outhdr header = { .type = type, .sector = sector };
+	uint16_t used = USED(disk, 0)->idx, to_guest = type == VIRTIO_BLK_T_IN;
+
+	memcpy((void *)at, &header, sizeof(header));
+	*(volatile uint8_t *)(at + 0x3000) = 0xff;
+	describe(disk, 0, 0, (struct vring_desc){ at, sizeof(header), VRING_DESC_F_NEXT, 1 });
+	describe(disk, 0, 1,
+		 (struct vring_desc){ at + 0x1000, size,
+				      VRING_DESC_F_NEXT | to_guest * VRING_DESC_F_WRITE, 2 });
+	describe(disk, 0, 2, (struct vring_desc){ at + 0x3000, 1, VRING_DESC_F_WRITE, 0 });
+	guest_offer(disk, 0, 0);
+	put(disk, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
+	if (wait_for(disk, 0, (uint16_t)(used + 1)) != SERVED)
+		return 0xff;
+	return *(volatile uint8_t *)(at + 0x3000);
+}
+
+/* 12: sectors that are there, and others. The disk has a MiB (test_hostile.c). */
+static void sectors(void)
+{
+	static const uint64_t none[] = { 2047, 2048, 1ull << 55, 0xffffffffffffffff };
+	unsigned int disk = find(VIRTIO_ID_BLOCK);
+	volatile uint8_t *data = (volatile uint8_t *)(BUFFERS(disk, 0) + 0x1000);
+	bool good = get(disk, VIRTIO_MMIO_CONFIG) == 2048;
+
+	guest_start(disk, 1ull << VIRTIO_BLK_F_FLUSH);
+	for (uint32_t i = 0; i < 1024; i++)
+		data[i] = (uint8_t)(i * 7);
+	good = ask_disk(disk, VIRTIO_BLK_T_OUT, 2046, 1024) == VIRTIO_BLK_S_OK && good;
+	good = ask_disk(disk, VIRTIO_BLK_T_FLUSH, 0, 1) == VIRTIO_BLK_S_OK && good;
+	good = ask_disk(disk, VIRTIO_BLK_T_IN, 0, 1024) == VIRTIO_BLK_S_OK && good;
+	good = data[1000] == 0 && good;
+	good = ask_disk(disk, VIRTIO_BLK_T_IN, 2046, 1024) == VIRTIO_BLK_S_OK && good;
+	good = data[1000] == (uint8_t)(1000 * 7) && good;
+	for (unsigned int i = 0; i < COUNT(none); i++) {
+		good = ask_disk(disk, VIRTIO_BLK_T_IN, none[i], 1024) == VIRTIO_BLK_S_IOERR && good;
+		good = ask_disk(disk, VIRTIO_BLK_T_OUT, none[i], 1024) == VIRTIO_BLK_S_IOERR &&
+		       good;
+	}
+	good = ask_disk(disk, VIRTIO_BLK_T_IN, 0, 500) == VIRTIO_BLK_S_IOERR && good;
+	good = ask_disk(disk, 99, 0, 512) == VIRTIO_BLK_S_UNSUPP && good;
+	finish("sectors", good);
+}
+
 static const char *argument(const char *line, const char *name)
 {
 	for (; *line; line++) {
@@ -443,6 +492,9 @@ void guest_main(const struct boot_params *params)
 		break;
 	case 11:
 		rings();
+		break;
+	case 12:
+		sectors();
 		break;
 	default:
 		guest_random(number(argument(line, "seed=")));

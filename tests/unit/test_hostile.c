@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hostile guests (hostile_guest.c) in machines with all devices, a file server and peers for their
- * network and streams. The guest may end its machine; the vmm and fsd may not crash, leave their
- * jail (where they are in it: as root, without sanitizers), grow, or stop listening to the monitor.
+ * Hostile guests (hostile_guest.c) in machines with all devices, a file server, a disk and peers
+ * for their network and streams. The guest may end its machine; the vmm, fsd and diskd may not
+ * crash, leave their jail (where they are in it: as root, without sanitizers), grow, or stop
+ * listening to the monitor.
  */
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "disk/diskd.h"
 #include "fs/fsd.h"
 #include "virtio/memory.h"
 #include "vm/spawn.h"
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -33,6 +36,8 @@
 #define MEMORY	   (32ull << 20)
 #define NETS	   2u
 #define PORTS	   8u
+#define SECTORS	   2048u
+#define KEPT	   7u	       /* descriptors of a child, at most */
 #define QUIET_MS   30000       /* the vmm answers within this, or it hangs */
 #define GROWTH_MAX (24u << 10) /* KiB of its own, beside the guest's memory */
 
@@ -45,7 +50,8 @@
 struct machine {
 	struct vmm_config config;
 	struct fsd_config fs;
-	struct child vmm, fsd;
+	struct diskd_config disk;
+	struct child vmm, fsd, diskd;
 	int control, trees, console; /* our ends */
 	int nets[NETS], ports[PORTS];
 	char directory[64];
@@ -117,6 +123,19 @@ static int fsd_body(void *data, int ready_fd)
 	return fsd_run(fsd, &err) < 0 ? fail_child(&err) : 0;
 }
 
+static int diskd_body(void *data, int ready_fd)
+{
+	struct machine *machine = data;
+	struct err err;
+	struct diskd *diskd = diskd_setup(&machine->disk, &err);
+
+	if (!diskd || enter(ROLE_DISKD, 0, &err) < 0 ||
+	    (jailed() && filter_load(ROLE_DISKD, &err) < 0))
+		return fail_child(&err);
+	spawn_ready(ready_fd, NULL);
+	return diskd_run(diskd, &err) < 0 ? fail_child(&err) : 0;
+}
+
 /* Without root there are no namespaces to be had. */
 static void start_child(struct machine *machine, struct child *child, enum role role,
 			const int *keep, size_t count, int (*body)(void *data, int ready_fd))
@@ -132,10 +151,10 @@ static void start_child(struct machine *machine, struct child *child, enum role 
 		assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
 		child->pid = fork();
 		if (child->pid == 0) {
-			fd_close_except(3,
-					(int[]){ pair[1], keep[0], keep[1], keep[2], keep[3],
-						 keep[4], keep[5] },
-					count + 1);
+			int all[KEPT + 1] = { pair[1] };
+
+			memcpy(all + 1, keep, count * sizeof(int));
+			fd_close_except(3, all, count + 1);
 			_exit(body(machine, pair[1]));
 		}
 		close(pair[1]);
@@ -230,9 +249,30 @@ static void add_port(struct machine *machine, uint32_t port)
 	request(machine, message, pair[0]);
 }
 
+/* Returns the vmm's end. */
+static int start_disk(struct machine *machine)
+{
+	int pair[2], image = memfd_create("image", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(image, SECTORS * DISK_SECTOR), 0);
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
+	machine->disk = (struct diskd_config){ .image_fd = image,
+					       .sectors = SECTORS,
+					       .vmm_fd = pair[1],
+					       .memory_fd = machine->config.memory_fd,
+					       .memory_size = MEMORY };
+	machine->config.disk[0] = (struct vmm_disk){ .fd = pair[0], .sectors = SECTORS };
+	machine->config.disks = 1;
+	start_child(machine, &machine->diskd, ROLE_DISKD,
+		    (int[]){ pair[1], image, machine->config.memory_fd }, 3, diskd_body);
+	close(pair[1]);
+	close(image);
+	return pair[0];
+}
+
 static void open_machine(struct machine *machine, const char *cmdline)
 {
-	int control[2], trees[2], queues[2], console[2], net[2];
+	int control[2], trees[2], queues[2], console[2], net[2], disk;
 	struct err err;
 
 	*machine = (struct machine){ 0 };
@@ -265,16 +305,16 @@ static void open_machine(struct machine *machine, const char *cmdline)
 	machine->console = console[0];
 	fcntl(console[0], F_SETFL, O_NONBLOCK);
 	start_child(machine, &machine->fsd, ROLE_FSD,
-		    (int[]){ queues[1], trees[1], machine->config.memory_fd, -1, -1, -1 }, 6,
-		    fsd_body);
+		    (int[]){ queues[1], trees[1], machine->config.memory_fd }, 3, fsd_body);
 	give_tree(machine);
+	disk = start_disk(machine);
 	start_child(machine, &machine->vmm, ROLE_VMM,
 		    (int[]){ control[1], queues[0], console[1], machine->config.memory_fd,
-			     machine->config.kvm_fd, machine->config.kernel_fd },
-		    6, vmm_body);
-	for (size_t i = 0; i < 6; i++)
+			     machine->config.kvm_fd, machine->config.kernel_fd, disk },
+		    7, vmm_body);
+	for (size_t i = 0; i < 7; i++)
 		close((int[]){ control[1], queues[0], queues[1], trees[1], console[1],
-			       machine->config.kernel_fd }[i]);
+			       machine->config.kernel_fd, disk }[i]);
 	close(machine->config.kvm_fd);
 	close(machine->config.memory_fd);
 	for (uint32_t i = 0; i < NETS; i++) {
@@ -319,7 +359,11 @@ static void close_machine(struct machine *machine)
 {
 	if (!SANITIZED)
 		assert_in_range(own_memory(machine->fsd.pid), 1, GROWTH_MAX);
+	if (!SANITIZED)
+		assert_in_range(own_memory(machine->diskd.pid), 0,
+				GROWTH_MAX); /* 0: it has ended */
 	check_child(&machine->vmm, "vmm");
+	check_child(&machine->diskd, "disk server");
 	close(machine->trees);
 	check_child(&machine->fsd, "file server");
 	close(machine->control);
@@ -427,6 +471,11 @@ static void attack_ranges(void **state)
 	run_attack("8", "ranges: ok\n");
 }
 
+static void attack_sectors(void **state)
+{
+	run_attack("12", "sectors: ok\n");
+}
+
 static void attack_files(void **state)
 {
 	run_attack("9", "files: ok\n");
@@ -494,8 +543,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attack_descriptors), cmocka_unit_test(attack_registers),
 		cmocka_unit_test(attack_resets),      cmocka_unit_test(attack_ranges),
-		cmocka_unit_test(attack_files),	      cmocka_unit_test(attack_constants),
-		cmocka_unit_test(attack_rings),	      cmocka_unit_test(random_guest),
+		cmocka_unit_test(attack_sectors),     cmocka_unit_test(attack_files),
+		cmocka_unit_test(attack_constants),   cmocka_unit_test(attack_rings),
+		cmocka_unit_test(random_guest),
 	};
 
 	if (access("/dev/kvm", R_OK | W_OK) < 0) {

@@ -153,6 +153,7 @@ static void test_ceilings(void **state)
 	assert_in_range(count_calls(ROLE_VMM), 1, 25);
 	assert_in_range(count_calls(ROLE_MONITOR), 1, 60);
 	assert_in_range(count_calls(ROLE_FSD), 1, 40);
+	assert_in_range(count_calls(ROLE_DISKD), 1, 15);
 	assert_in_range(count_calls(ROLE_STANDIN), 1, 15);
 }
 

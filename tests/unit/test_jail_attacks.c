@@ -39,6 +39,11 @@ struct run {
 	enum walls walls;
 };
 
+static bool in_jail(enum role role)
+{
+	return role == ROLE_VMM || role == ROLE_FSD || role == ROLE_DISKD;
+}
+
 /* As machine.c, monitor.c and standin.c do. */
 static int enter(const struct run *run, struct err *err)
 {
@@ -48,7 +53,7 @@ static int enter(const struct run *run, struct err *err)
 
 	if (run->walls == NO_JAIL)
 		return 0;
-	if (run->role == ROLE_VMM || run->role == ROLE_FSD) {
+	if (in_jail(run->role)) {
 		if (jail_enter(&jail, err) < 0)
 			return -1;
 	} else if (jail_restrict(run->role, jail.capabilities, err) < 0) {
@@ -87,8 +92,8 @@ static pid_t start(struct run *run, int *ready_fd)
 	int pair[2];
 	pid_t pid;
 
-	/* The vmm and fsd are made by spawn(); the others have their parent's namespaces. */
-	if (run->walls != NO_JAIL && (run->role == ROLE_VMM || run->role == ROLE_FSD)) {
+	/* Those in the jail are made by spawn(); the others have their parent's namespaces. */
+	if (run->walls != NO_JAIL && in_jail(run->role)) {
 		if (spawn(&child, run->role, kept, ARRAY_LEN(kept), body, run, &err) < 0)
 			fail_msg("%s", err.text);
 		close(child.pidfd);
@@ -245,6 +250,11 @@ static void fsd_walls(void **state)
 	check(ROLE_FSD, WALLS);
 }
 
+static void diskd_walls(void **state)
+{
+	check(ROLE_DISKD, WALLS);
+}
+
 static void filtered(enum role role)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -263,6 +273,11 @@ static void fsd(void **state)
 	filtered(ROLE_FSD);
 }
 
+static void diskd(void **state)
+{
+	filtered(ROLE_DISKD);
+}
+
 static void monitor(void **state)
 {
 	filtered(ROLE_MONITOR);
@@ -276,8 +291,10 @@ static void standin(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(control), cmocka_unit_test(vmm_walls), cmocka_unit_test(fsd_walls),
-		cmocka_unit_test(vmm),	   cmocka_unit_test(fsd),	cmocka_unit_test(monitor),
+		cmocka_unit_test(control),   cmocka_unit_test(vmm_walls),
+		cmocka_unit_test(fsd_walls), cmocka_unit_test(diskd_walls),
+		cmocka_unit_test(diskd),     cmocka_unit_test(vmm),
+		cmocka_unit_test(fsd),	     cmocka_unit_test(monitor),
 		cmocka_unit_test(standin),
 	};
 

@@ -5,7 +5,7 @@
  */
 #include "base/fd.h"
 #include "fs/fsd.h"
-#include "vmm/fs.h"
+#include "vmm/external.h"
 #include "vmm/mmio.h"
 #include "vmm/rng.h"
 
@@ -436,7 +436,7 @@ static void hands_queues_to_the_file_server(void **state)
 {
 	struct fixture *f = *state;
 	struct mmio_device mmio;
-	struct fs_device fs;
+	struct external_device fs;
 	struct fs_queue_setup message;
 	int pair[2], fds[2 * FSD_QUEUES + 1];
 	char tag[36];
@@ -471,7 +471,7 @@ static void hands_queues_to_the_file_server(void **state)
 	assert_int_equal(get(&mmio, VIRTIO_MMIO_STATUS), 0);
 	close(pair[1]);
 	assert_int_equal(loop_run(&f->loop, &f->err), -1);
-	assert_non_null(strstr(f->err.text, "file server has ended"));
+	assert_non_null(strstr(f->err.text, "server of the file system has ended"));
 	for (size_t i = 0; i < 2 * FSD_QUEUES; i++)
 		close(fds[i]);
 	mmio_free(&mmio);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Requests to a disk (virtio 1.2, 5.2.6). Every one is checked against the size that the disk had
+ * when the machine was made: an image never grows by a guest's doing.
+ */
+#include "disk/request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/virtio_blk.h>
+#include <unistd.h>
+
+#define DISK_NAME "moat"
+
+/* Whether so many bytes from a sector on are whole sectors of this disk. */
+static bool is_within(const struct disk *disk, uint64_t sector, uint64_t bytes)
+{
+	uint64_t count = bytes / DISK_SECTOR;
+
+	return bytes % DISK_SECTOR == 0 && sector <= disk->sectors &&
+	       count <= disk->sectors - sector;
+}
+
+/* The first bytes of a list of buffers are done with. */
+static size_t skip(struct iovec *iov, size_t count, size_t bytes)
+{
+	size_t gone = 0;
+
+	while (gone < count && bytes >= iov[gone].iov_len)
+		bytes -= iov[gone++].iov_len;
+	if (gone < count) {
+		iov[gone].iov_base = (uint8_t *)iov[gone].iov_base + bytes;
+		iov[gone].iov_len -= bytes;
+	}
+	return gone;
+}
+
+/* Moves all of the buffers; a file that has become shorter is an error. */
+static uint8_t transfer(const struct disk *disk, struct iovec *iov, size_t count, uint64_t sector,
+			bool write)
+{
+	off_t at = (off_t)(sector * DISK_SECTOR);
+	size_t gone = 0;
+
+	while (gone < count) {
+		ssize_t n = write ? pwritev(disk->fd, iov + gone, (int)(count - gone), at)
+				  : preadv(disk->fd, iov + gone, (int)(count - gone), at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return VIRTIO_BLK_S_IOERR;
+		at += n;
+		gone += skip(iov + gone, count - gone, (size_t)n);
+	}
+	return VIRTIO_BLK_S_OK;
+}
+
+/* size: bytes of the writable part before the status. */
+static uint8_t read_sectors(const struct disk *disk, struct chain *chain, uint64_t sector,
+			    uint32_t size)
+{
+	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	size_t count = chain_rest_writable(chain, iov);
+
+	if (!is_within(disk, sector, size))
+		return VIRTIO_BLK_S_IOERR;
+	/* The last buffer ends with the status, or is it. */
+	while (count && !iov[count - 1].iov_len)
+		count--;
+	if (count && !--iov[count - 1].iov_len)
+		count--;
+	return transfer(disk, iov, count, sector, false);
+}
+
+static uint8_t write_sectors(const struct disk *disk, struct chain *chain, uint64_t sector)
+{
+	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	size_t count = chain_rest_readable(chain, iov);
+
+	if (disk->read_only || !is_within(disk, sector, chain->readable_size - chain->read_done))
+		return VIRTIO_BLK_S_IOERR;
+	return transfer(disk, iov, count, sector, true);
+}
+
+/* DISCARD and WRITE_ZEROES: one segment, as the configuration says. */
+static uint8_t clear_sectors(const struct disk *disk, struct chain *chain, bool discard)
+{
+	struct virtio_blk_discard_write_zeroes segment = { 0 };
+	int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	uint64_t sectors;
+
+	if (disk->read_only)
+		return VIRTIO_BLK_S_IOERR;
+	if (chain->readable_size - chain->read_done != sizeof(segment))
+		return VIRTIO_BLK_S_UNSUPP;
+	chain_read(chain, &segment, sizeof(segment));
+	if (segment.flags & (discard ? ~0u : ~(uint32_t)VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP))
+		return VIRTIO_BLK_S_UNSUPP;
+	sectors = segment.num_sectors;
+	if (sectors > DISK_ZERO_SECTORS_MAX ||
+	    !is_within(disk, segment.sector, sectors * DISK_SECTOR))
+		return VIRTIO_BLK_S_IOERR;
+	if (!sectors)
+		return VIRTIO_BLK_S_OK;
+	if (!discard && !segment.flags)
+		mode = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+	if (fallocate(disk->fd, mode, (off_t)(segment.sector * DISK_SECTOR),
+		      (off_t)(sectors * DISK_SECTOR)) == 0)
+		return VIRTIO_BLK_S_OK;
+	return errno == EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_IOERR;
+}
+
+static uint8_t tell_name(struct chain *chain, uint32_t size)
+{
+	char name[VIRTIO_BLK_ID_BYTES] = DISK_NAME;
+
+	chain_write(chain, name, size < sizeof(name) ? size : sizeof(name));
+	return VIRTIO_BLK_S_OK;
+}
+
+static uint8_t serve(const struct disk *disk, struct chain *chain, uint32_t size)
+{
+	struct virtio_blk_outhdr header;
+
+	if (chain_read(chain, &header, sizeof(header)) != sizeof(header))
+		return VIRTIO_BLK_S_IOERR;
+	switch (header.type) {
+	case VIRTIO_BLK_T_IN:
+		return read_sectors(disk, chain, header.sector, size);
+	case VIRTIO_BLK_T_OUT:
+		return write_sectors(disk, chain, header.sector);
+	case VIRTIO_BLK_T_FLUSH:
+		return fdatasync(disk->fd) < 0 ? VIRTIO_BLK_S_IOERR : VIRTIO_BLK_S_OK;
+	case VIRTIO_BLK_T_DISCARD:
+	case VIRTIO_BLK_T_WRITE_ZEROES:
+		return clear_sectors(disk, chain, header.type == VIRTIO_BLK_T_DISCARD);
+	case VIRTIO_BLK_T_GET_ID:
+		return tell_name(chain, size);
+	default:
+		return VIRTIO_BLK_S_UNSUPP;
+	}
+}
+
+uint32_t disk_serve(const struct disk *disk, struct chain *chain)
+{
+	uint8_t status;
+
+	if (!chain->writable_size)
+		return 0;
+	status = serve(disk, chain, chain->writable_size - 1);
+	chain->write_done = chain->writable_size - 1;
+	chain_write(chain, &status, sizeof(status));
+	return status == VIRTIO_BLK_S_OK ? chain->writable_size : 1;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Devices whose queues another process serves: a file system (virtio 1.2, 5.11) by fsd, a disk
+ * (5.2) by diskd. What stays here is registers and configuration; the server is told where the
+ * queues are and answers to the guest directly.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "vmm/device.h"
+#include "vmm/vmm.h"
+
+struct external_device {
+	struct device device;
+	struct source server; /* the socket to the process */
+};
+
+/*
+ * fs_init(), disk_init() - fd is the socket to the server and stays the caller's. Where the server
+ * ends, so does the loop, with an error. Return 0, or -1 with err set.
+ */
+int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *err);
+int disk_init(struct external_device *disk, struct loop *loop, const struct vmm_disk *config,
+	      struct err *err);
