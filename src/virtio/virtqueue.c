@@ -8,6 +8,7 @@
 
 #include <linux/virtio_config.h>
 #include <linux/virtio_ring.h>
+#include <string.h>
 
 #define LOAD(field)	    __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define LOAD_ACQUIRE(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
@@ -107,8 +108,18 @@ static int chain_add(struct virtqueue *queue, struct chain *chain, uint64_t gpa,
 	return 0;
 }
 
+/* Once, into a copy. A table need not be aligned where it is an indirect one (2.7.5.3). */
+static struct vring_desc desc_read(const uint8_t *table, uint16_t at)
+{
+	struct vring_desc desc;
+
+	memcpy(&desc, table + at * sizeof(desc), sizeof(desc));
+	__asm__ volatile("" : : : "memory"); /* the compiler does not read it again later */
+	return desc;
+}
+
 /* Walks a table of count descriptors from entry `at`; sets *indirect where it leads to a table. */
-static int chain_walk(struct virtqueue *queue, struct chain *chain, struct vring_desc *table,
+static int chain_walk(struct virtqueue *queue, struct chain *chain, const void *table,
 		      uint32_t count, uint16_t at, struct vring_desc *indirect, struct err *err)
 {
 	for (uint32_t seen = 0; seen < count; seen++) {
@@ -116,10 +127,7 @@ static int chain_walk(struct virtqueue *queue, struct chain *chain, struct vring
 
 		if (at >= count)
 			return err_set(err, 0, "take a request: descriptor %u of %u", at, count);
-		desc.addr = LOAD(table[at].addr);
-		desc.len = LOAD(table[at].len);
-		desc.flags = LOAD(table[at].flags);
-		desc.next = LOAD(table[at].next);
+		desc = desc_read(table, at);
 		if (desc.flags & VRING_DESC_F_INDIRECT) {
 			if (!indirect || desc.flags & VRING_DESC_F_NEXT)
 				return err_set(
@@ -142,7 +150,7 @@ static int chain_walk_indirect(struct virtqueue *queue, struct chain *chain,
 			       const struct vring_desc *indirect, struct err *err)
 {
 	uint32_t count = indirect->len / (uint32_t)sizeof(struct vring_desc);
-	struct vring_desc *table;
+	const void *table;
 
 	if (indirect->len % sizeof(struct vring_desc) || count > queue->state.size)
 		return err_set(err, 0, "take a request: an indirect table of %u bytes",

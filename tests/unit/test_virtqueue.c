@@ -167,6 +167,21 @@ static void serves_indirect_tables(void **state)
 	assert_int_equal(f->chain.writable_size, 4);
 }
 
+/* Found by a hostile guest: nothing says that such a table is aligned. */
+static void serves_indirect_tables_anywhere(void **state)
+{
+	struct fixture *f = *state;
+	const struct vring_desc table[] = { { BUFFERS + 8, 2, VRING_DESC_F_NEXT, 1 },
+					    { BUFFERS + 16, 4, VRING_DESC_F_WRITE, 0 } };
+
+	put_desc(f, DESC, 0, TABLE + 3, sizeof(table), VRING_DESC_F_INDIRECT, 0);
+	memcpy(at(f, TABLE + 3), table, sizeof(table));
+	offer(f, 0);
+	assert_int_equal(pop(f), 1);
+	assert_int_equal(f->chain.readable_size, 2);
+	assert_int_equal(f->chain.writable_size, 4);
+}
+
 static void wraps_around(void **state)
 {
 	struct fixture *f = *state;
@@ -446,6 +461,7 @@ int main(void)
 		TEST(rest_follows_the_cursor),
 		TEST(unpop_gives_the_same_again),
 		TEST(serves_indirect_tables),
+		TEST(serves_indirect_tables_anywhere),
 		TEST(wraps_around),
 		TEST(suppresses_kicks_and_interrupts),
 		TEST(honours_the_flag_without_event_idx),
