@@ -143,22 +143,23 @@ void agent_fill_stdio(Moat__Agent__Stdio *message, const struct stdio *stdio)
 	message->columns = stdio->columns;
 }
 
-int agent_create(struct agent *agent, const char *id, const struct oci_config *config,
-		 const struct trees *trees, const struct stdio *stdio, uint64_t timeout_ms,
-		 agent_done_fn done, struct err *err)
+int agent_create(struct agent *agent, const struct container *container, const struct trees *trees,
+		 const struct stdio *stdio, uint64_t timeout_ms, agent_done_fn done,
+		 struct err *err)
 {
 	Moat__Agent__CreateContainerRequest request = MOAT__AGENT__CREATE_CONTAINER_REQUEST__INIT;
 	Moat__Agent__Stdio streams;
 	_cleanup_free_ Moat__Agent__Tree *tree = xcalloc(trees->count, sizeof(*tree));
 	_cleanup_free_ Moat__Agent__Tree **list = xcalloc(trees->count, sizeof(*list));
-	_cleanup_free_ char *text = oci_config_write(config, NULL);
+	_cleanup_free_ char *text = oci_config_write(container->config, NULL);
 
 	for (size_t i = 0; i < trees->count; i++) {
 		fill_tree(&tree[i], trees, i);
 		list[i] = &tree[i];
 	}
 	agent_fill_stdio(&streams, stdio);
-	request.id = (char *)id;
+	request.id = (char *)container->id;
+	request.bundle = (char *)container->bundle;
 	request.config = text;
 	if (trees->tree[0].fd >= 0)
 		request.root = list[0];
