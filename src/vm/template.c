@@ -153,7 +153,6 @@ static int find(struct template *template, const struct machine *machine, struct
 static bool is_possible(const struct machine *machine)
 {
 	const struct oci_vm *vm = machine->container->config->vm;
-
 	const struct moat_settings *settings = machine->container->settings;
 
 	return settings->templates && !settings->hugepages && !(vm && vm->kernel) &&

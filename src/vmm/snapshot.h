@@ -30,6 +30,8 @@ struct snapshot_header {
 	uint64_t memory_size;
 	uint64_t identity; /* x86_vcpu_identity() */
 	uint32_t key_size, vcpus, devices, runs;
+	uint32_t mapped; /* the first of the runs, to be mapped instead of read */
+	uint32_t reserved;
 };
 
 struct snapshot_device {
@@ -76,15 +78,20 @@ int snapshot_read(struct snapshot *snapshot, int fd, const struct snapshot_wante
 void snapshot_release(struct snapshot *snapshot);
 
 /*
- * snapshot_find_pages() - the runs of pages that are not zero: of what is in the memory's file, and
- * of one more range (size 0: none), mapped over it from another.
+ * snapshot_find_pages() - the runs of pages that are not zero.
+ * @mapped: ranges that come first, whole, whatever is in them: they will be mapped privately from
+ *          the file, so that machines share what they do not change. No other process sees them.
+ *
  * Returns how many there are, *runs to be freed; 0 with err set where they are too many.
  */
 uint32_t snapshot_find_pages(const struct guest_memory *memory, int memory_fd,
-			     const struct snapshot_run *also, struct snapshot_run **runs,
-			     struct err *err);
+			     const struct snapshot_run *mapped, uint32_t count,
+			     struct snapshot_run **runs, struct err *err);
 
-/* snapshot_write_pages(), snapshot_read_pages() - the runs' pages to a file, or from it. */
+/*
+ * snapshot_write_pages() - the runs' pages to a file. snapshot_read_pages() - read or map them.
+ * Each returns 0, or -1 with err set.
+ */
 int snapshot_write_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
 			 struct err *err);
 int snapshot_read_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,

@@ -96,7 +96,8 @@ static bool fits(const struct snapshot_header *header, const struct snapshot_wan
 	       header->memory_size == wanted->memory_size && header->key_size == wanted->key_size &&
 	       header->key_size <= SNAPSHOT_KEY_MAX && header->vcpus == wanted->vcpus &&
 	       header->devices == wanted->devices && header->runs > 0 &&
-	       header->runs <= SNAPSHOT_RUNS_MAX && header->head_size == head_size(header);
+	       header->runs <= SNAPSHOT_RUNS_MAX && header->mapped <= header->runs &&
+	       header->head_size == head_size(header);
 }
 
 bool vmm_is_template(int fd)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Guest memory in a snapshot: pages that are zero are left out, since a new machine's memory has
- * them already; small gaps are not, since a run more costs more than a page.
+ * them already; small gaps are not, since a run more costs more than a page. What the kernel never
+ * gives to anyone, its code and constants, is mapped from the file: it is not copied, and is in
+ * memory once for all machines.
  */
 #include "vmm/snapshot.h"
 
 #include "base/mem.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 struct finder {
 	struct snapshot_run *runs;
 	uint32_t count, room;
+	uint32_t mapped; /* so many of the runs are there from the beginning */
 };
 
 static bool is_zero(const uint8_t *page)
@@ -33,18 +37,27 @@ static bool is_zero(const uint8_t *page)
 
 static void add_page(struct finder *finder, uint64_t gpa)
 {
-	struct snapshot_run *last = finder->count ? &finder->runs[finder->count - 1] : NULL;
+	struct snapshot_run *last = &finder->runs[finder->count - 1];
 
-	if (last && gpa >= last->gpa && gpa - last->gpa <= last->size + GAP_MAX) {
+	if (finder->count > finder->mapped && gpa >= last->gpa &&
+	    gpa - last->gpa <= last->size + GAP_MAX) {
 		if (gpa - last->gpa >= last->size)
 			last->size = gpa - last->gpa + PAGE_SIZE;
 		return;
 	}
 	if (finder->count == finder->room) {
-		finder->room = finder->room ? 2 * finder->room : 256;
+		finder->room *= 2;
 		finder->runs = xrealloc(finder->runs, finder->room, sizeof(*finder->runs));
 	}
 	finder->runs[finder->count++] = (struct snapshot_run){ .gpa = gpa, .size = PAGE_SIZE };
+}
+
+static bool is_mapped(const struct finder *finder, uint64_t gpa)
+{
+	for (uint32_t i = 0; i < finder->mapped; i++)
+		if (gpa - finder->runs[i].gpa < finder->runs[i].size)
+			return true;
+	return false;
 }
 
 /* A page that was never written is looked at by none: that would make it one of the file's. */
@@ -62,28 +75,30 @@ static int find_in_slot(struct finder *finder, const struct guest_slot *slot, in
 		hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
 		if (hole < 0)
 			return err_set(err, errno, "look for the guest's memory in its file");
-		for (at = (uint64_t)data; at < (uint64_t)hole && at < end; at += PAGE_SIZE)
-			if (!is_zero(slot->host + (at - slot->fd_offset)))
-				add_page(finder, slot->gpa + (at - slot->fd_offset));
+		for (at = (uint64_t)data; at < (uint64_t)hole && at < end; at += PAGE_SIZE) {
+			uint64_t offset = at - slot->fd_offset;
+
+			if (!is_mapped(finder, slot->gpa + offset) && !is_zero(slot->host + offset))
+				add_page(finder, slot->gpa + offset);
+		}
 	}
 	return 0;
 }
 
 uint32_t snapshot_find_pages(const struct guest_memory *memory, int memory_fd,
-			     const struct snapshot_run *also, struct snapshot_run **runs,
-			     struct err *err)
+			     const struct snapshot_run *mapped, uint32_t count,
+			     struct snapshot_run **runs, struct err *err)
 {
-	struct finder finder = { 0 };
+	struct finder finder = { .room = 256 + count, .count = count, .mapped = count };
 
 	*runs = NULL;
+	finder.runs = xcalloc(finder.room, sizeof(*finder.runs));
+	memcpy(finder.runs, mapped, count * sizeof(*mapped));
 	for (size_t i = 0; i < memory->count; i++)
 		if (find_in_slot(&finder, &memory->slots[i], memory_fd, err) < 0) {
 			free(finder.runs);
 			return 0;
 		}
-	for (uint64_t at = 0; at < also->size; at += PAGE_SIZE)
-		if (!is_zero(guest_range(memory, also->gpa + at, PAGE_SIZE)))
-			add_page(&finder, also->gpa + at);
 	*runs = finder.runs;
 	if (finder.count > 0 && finder.count <= SNAPSHOT_RUNS_MAX)
 		return finder.count;
@@ -118,14 +133,14 @@ static int move(int fd, struct iovec *iov, size_t count, uint64_t *offset, bool 
 	return 0;
 }
 
+/* From run `first` on, which lies at offset. */
 static int move_all(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
-		    bool write, struct err *err)
+		    uint32_t first, uint64_t offset, bool write, struct err *err)
 {
-	uint64_t offset = snapshot->header->head_size;
 	struct iovec iov[BATCH];
 	size_t count = 0;
 
-	for (uint32_t i = 0; i < snapshot->header->runs; i++) {
+	for (uint32_t i = first; i < snapshot->header->runs; i++) {
 		const struct snapshot_run *run = &snapshot->runs[i];
 
 		iov[count++] = (struct iovec){ .iov_base = guest_range(memory, run->gpa, run->size),
@@ -142,11 +157,23 @@ static int move_all(const struct snapshot *snapshot, const struct guest_memory *
 int snapshot_write_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
 			 struct err *err)
 {
-	return move_all(snapshot, memory, fd, true, err);
+	return move_all(snapshot, memory, fd, 0, snapshot->header->head_size, true, err);
 }
 
 int snapshot_read_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
 			struct err *err)
 {
-	return move_all(snapshot, memory, fd, false, err);
+	uint64_t offset = snapshot->header->head_size;
+
+	for (uint32_t i = 0; i < snapshot->header->mapped; i++) {
+		const struct snapshot_run *run = &snapshot->runs[i];
+		void *host = guest_range(memory, run->gpa, run->size);
+
+		if (mmap(host, run->size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, (off_t)offset) == MAP_FAILED)
+			return err_set(err, errno, "map the guest's memory");
+		madvise(host, run->size, MADV_DONTDUMP);
+		offset += run->size;
+	}
+	return move_all(snapshot, memory, fd, snapshot->header->mapped, offset, false, err);
 }

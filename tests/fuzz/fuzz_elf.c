@@ -29,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct guest_memory memory;
 	struct x86_kernel kernel;
 	Elf64_Ehdr header;
+	uint64_t text, text_size;
 	struct err err;
 
 	if (memory_fd < 0) {
@@ -44,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    guest_memory_map(&memory, memory_fd, MEMORY, &err) < 0)
 		return 0;
 	x86_kernel_load(&memory, fd, &kernel, &err);
+	x86_elf_text(fd, &text, &text_size);
 	guest_memory_unmap(&memory);
 	return 0;
 }

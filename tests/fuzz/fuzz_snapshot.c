@@ -26,6 +26,7 @@ static void write_runs(int fd, const struct snapshot_wanted *wanted, const uint8
 	if (count > RUNS_MAX)
 		count = RUNS_MAX;
 	snapshot_new(&snapshot, wanted, count);
+	snapshot.header->mapped = count ? data[size - 1] % (count + 1) : 0;
 	memcpy(snapshot.runs, data, count * sizeof(*snapshot.runs));
 	/* Often in memory: what is left of the input has to be found. */
 	for (uint32_t i = 0; i < count; i++) {

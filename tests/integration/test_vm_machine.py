@@ -104,7 +104,7 @@ class Jail(Running):
     def test_memory(self):
         """monitor, vmm and fsd together need less than 8 MiB beyond guest RAM (the kernel's clean pages are RAM, too)."""
         name = self.start("sleep", "1000")
-        used = {role: private_memory(pid, ["memfd:", "vmlinux", "/#"]) for role, pid in roles(self.pid(name)).items()}
+        used = {role: private_memory(pid, ["memfd:", "vmlinux", "/templates/", "/#"]) for role, pid in roles(self.pid(name)).items()}
         if not SANITIZED:
             self.assertLess(sum(used.values()), 8 * MIB, used)
         self.finish(name)

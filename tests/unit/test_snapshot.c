@@ -33,14 +33,16 @@ static void write_head(struct fixture *f)
 }
 
 /* Saves the memory that there is. */
-static void save(struct fixture *f, const struct snapshot_run *also)
+static void save(struct fixture *f, const struct snapshot_run *mapped)
 {
 	_cleanup_free_ struct snapshot_run *runs = NULL;
-	uint32_t count = snapshot_find_pages(&f->memory, f->memory_fd, also, &runs, &f->err);
+	uint32_t count = snapshot_find_pages(&f->memory, f->memory_fd, mapped, mapped->size ? 1 : 0,
+					     &runs, &f->err);
 
 	assert_int_not_equal(count, 0);
 	snapshot_new(&f->snapshot, &f->wanted, count);
 	memcpy(f->snapshot.runs, runs, count * sizeof(*runs));
+	f->snapshot.header->mapped = mapped->size ? 1 : 0;
 	memset(f->snapshot.vcpus, 0x5a, VCPUS * sizeof(*f->snapshot.vcpus));
 	f->snapshot.devices[DEVICES - 1].type = 77;
 	assert_int_equal(ftruncate(f->fd, 0), 0);
@@ -126,15 +128,29 @@ static void takes_what_is_mapped_over_it(void **state)
 {
 	struct fixture *f = *state;
 	const struct snapshot_run also = { 2 * PAGE, 2 * PAGE };
-	uint8_t *memory = f->memory.slots[0].host;
+	uint8_t *memory = f->memory.slots[0].host, byte;
+	struct snapshot read;
 
 	assert_ptr_not_equal(mmap(memory + also.gpa, also.size, PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			     MAP_FAILED);
 	memory[3 * PAGE] = 9;
+	memory[4 * PAGE] = 10;
 	save(f, &also);
-	assert_int_equal(f->snapshot.header->runs, 1);
-	assert_int_equal(f->snapshot.runs[0].gpa, 3 * PAGE);
+	assert_int_equal(f->snapshot.header->runs, 2);
+	assert_int_equal(f->snapshot.runs[0].gpa, 2 * PAGE);
+	assert_int_equal(f->snapshot.runs[0].size, 2 * PAGE);
+	assert_int_equal(f->snapshot.runs[1].gpa, 4 * PAGE);
+	memory[2 * PAGE] = memory[3 * PAGE] = memory[4 * PAGE] = 1;
+	assert_int_equal(snapshot_read(&read, f->fd, &f->wanted, &f->err), 0);
+	assert_int_equal(snapshot_read_pages(&read, &f->memory, f->fd, &f->err), 0);
+	assert_int_equal(memory[2 * PAGE], 0);
+	assert_int_equal(memory[3 * PAGE], 9);
+	assert_int_equal(memory[4 * PAGE], 10);
+	memory[3 * PAGE] = 1; /* its own from now on */
+	assert_int_equal(pread(f->fd, &byte, 1, (off_t)(f->head_size + PAGE)), 1);
+	assert_int_equal(byte, 9);
+	snapshot_release(&read);
 }
 
 static void refuses_other_machines(void **state)
@@ -218,7 +234,8 @@ static void refuses_memory_that_is_empty(void **state)
 	struct fixture *f = *state;
 	struct snapshot_run *runs;
 
-	assert_int_equal(snapshot_find_pages(&f->memory, f->memory_fd, &none, &runs, &f->err), 0);
+	assert_int_equal(snapshot_find_pages(&f->memory, f->memory_fd, &none, 0, &runs, &f->err),
+			 0);
 	free(runs);
 }
 

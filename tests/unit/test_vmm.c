@@ -40,12 +40,19 @@ struct machine {
 	int control, console; /* console: the read end of a pipe, or -1 */
 };
 
-/* The code as the one segment of an ELF file. */
+#define PAGE 4096u
+
+/* The code as the one segment of an ELF file, a page, with the symbols that say where it is. */
 static int image_fd(const char *code, size_t size)
 {
+	static const char names[] = "\0_text\0_etext";
 	struct {
 		Elf64_Ehdr header;
 		Elf64_Phdr segment;
+		Elf64_Shdr sections[3];
+		Elf64_Sym symbols[2];
+		char names[sizeof(names)];
+		char code[PAGE];
 	} elf = {
 		.header = {
 			.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB },
@@ -55,19 +62,42 @@ static int image_fd(const char *code, size_t size)
 			.e_phoff = sizeof(Elf64_Ehdr),
 			.e_phentsize = sizeof(Elf64_Phdr),
 			.e_phnum = 1,
+			.e_shoff = offsetof(__typeof__(elf), sections),
+			.e_shentsize = sizeof(Elf64_Shdr),
+			.e_shnum = 3,
 		},
 		.segment = {
 			.p_type = PT_LOAD,
-			.p_offset = sizeof(elf),
+			.p_offset = offsetof(__typeof__(elf), code),
+			.p_vaddr = LOAD_AT,
 			.p_paddr = LOAD_AT,
-			.p_filesz = size,
-			.p_memsz = size,
+			.p_filesz = PAGE,
+			.p_memsz = PAGE,
+		},
+		.sections = {
+			[1] = {
+				.sh_type = SHT_SYMTAB,
+				.sh_offset = offsetof(__typeof__(elf), symbols),
+				.sh_size = sizeof(elf.symbols),
+				.sh_link = 2,
+			},
+			[2] = {
+				.sh_type = SHT_STRTAB,
+				.sh_offset = offsetof(__typeof__(elf), names),
+				.sh_size = sizeof(elf.names),
+			},
+		},
+		.symbols = {
+			{ .st_name = 1, .st_value = LOAD_AT },
+			{ .st_name = 7, .st_value = LOAD_AT + PAGE },
 		},
 	};
 	int fd = memfd_create("kernel", MFD_CLOEXEC);
 
+	assert_in_range(size, 1, PAGE);
+	memcpy(elf.names, names, sizeof(names));
+	memcpy(elf.code, code, size);
 	assert_int_equal(write(fd, &elf, sizeof(elf)), sizeof(elf));
-	assert_int_equal(write(fd, code, size), (ssize_t)size);
 	return fd;
 }
 

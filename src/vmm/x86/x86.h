@@ -55,6 +55,12 @@ int x86_bzimage_load(const struct guest_memory *memory, int fd, uint64_t size,
 		     struct x86_kernel *kernel, struct err *err);
 
 /*
+ * x86_elf_text() - the whole pages of a vmlinux's code, guest-physical: memory that stays the
+ * kernel's own, and never becomes a buffer. Size 0 where the image has no symbols that tell.
+ */
+void x86_elf_text(int fd, uint64_t *gpa, uint64_t *size);
+
+/*
  * x86_read_at() - read exactly size bytes of a file at an offset.
  * Returns 0, or -1 with err set; what names them in the message.
  */
