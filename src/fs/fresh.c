@@ -21,6 +21,14 @@ static bool is_shared(const struct session *session, const struct node *node)
 	return !node_is_top(node) && session->trees[node->identity.tree].flags & FS_TREE_SHARED;
 }
 
+/* A file that is mounted by itself is used without its name: only its attributes are asked for. */
+static uint32_t attr_nsecs(const struct session *session, const struct node *node)
+{
+	const struct node *root = session->trees[node->identity.tree].root;
+
+	return node == root && S_ISREG(node->identity.type) ? 0 : TICK_NSECS;
+}
+
 void fresh_entry(const struct session *session, const struct node *node, struct fuse_entry_out *out)
 {
 	bool shared = is_shared(session, node), directory = S_ISDIR(node->identity.type);
@@ -28,7 +36,7 @@ void fresh_entry(const struct session *session, const struct node *node, struct 
 	out->entry_valid = shared ? 0 : SECONDS;
 	out->entry_valid_nsec = shared && directory ? TICK_NSECS : 0;
 	out->attr_valid = shared ? 0 : SECONDS;
-	out->attr_valid_nsec = shared ? TICK_NSECS : 0;
+	out->attr_valid_nsec = shared ? attr_nsecs(session, node) : 0;
 }
 
 void fresh_listed(const struct session *session, const struct node *node,
@@ -49,5 +57,5 @@ void fresh_attr(const struct session *session, const struct node *node, struct f
 	bool shared = is_shared(session, node);
 
 	out->attr_valid = shared ? 0 : SECONDS;
-	out->attr_valid_nsec = shared ? TICK_NSECS : 0;
+	out->attr_valid_nsec = shared ? attr_nsecs(session, node) : 0;
 }

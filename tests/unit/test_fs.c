@@ -152,6 +152,9 @@ static void assert_belief(const char *name, uint64_t seconds, uint32_t nanosecon
 
 static void shared_trees_are_asked(void **state)
 {
+	struct fs_tree_add add = { .index = 6, .flags = FS_TREE_SHARED };
+	struct fuse_entry_out out;
+	struct err err;
 	uint64_t handle;
 
 	assert_true(client_create(&c, c.tree, "f", 0644, &handle));
@@ -163,6 +166,14 @@ static void shared_trees_are_asked(void **state)
 	assert_belief("f", 0, 0, 0);
 	assert_belief("d", 0, 1, 0);
 	assert_belief("none", 0, 0, 0);
+	/* A tree that is one file has no name that would be asked for. */
+	assert_int_equal(session_add_tree(c.session, &add,
+					  open(client_path(&c, "f"), O_PATH | O_CLOEXEC), &err),
+			 0);
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "6", NULL), 0);
+	memcpy(&out, client_payload(&c), sizeof(out));
+	assert_int_equal(out.attr_valid, 0);
+	assert_int_equal(out.attr_valid_nsec, 0);
 }
 
 static void inode_numbers(void **state)
