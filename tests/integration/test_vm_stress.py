@@ -51,6 +51,7 @@ class Many(Case):
     @unittest.skipUnless(ALL, "takes minutes: MOAT_TEST_ALL=1 runs it")
     def test_at_once(self):
         self.bundle("sh", "-c", "echo here; read line; echo $line")
+        self.assertEqual(self.run_container().returncode, 0)  # a template is made once
         running = [self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(30)]
         for process in running:
