@@ -109,7 +109,7 @@ class Net(EngineCase):
     def needs_pods(self):
         if os.path.exists("/sys/fs/cgroup/cgroup.controllers") and not self.engine.rootless:
             self.skipTest(table.LOCAL + "podman 4.3 without systemd lets no process of a pod open a device under cgroup v2, with any "
-                          "runtime: see test_units")
+                          "runtime")
 
     @only("podman", "rootless", why="docker has no pods")
     def test_pod(self):
