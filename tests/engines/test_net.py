@@ -49,9 +49,13 @@ class Net(EngineCase):
         """two containers on a network of their own, by name"""
         network = self.network()
         server = self.start("sh", "-c", SERVE, flags=["--network", network])
-        out = self.run_("sh", "-c", "for i in $(seq 50); do nc -w 2 %s 8080 < /dev/null && exit; sleep 0.1; done" % server,
+        blind = self.family == "docker" and self.level == "vm"
+        where = self.inspect(server, "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}") if blind else server
+        out = self.run_("sh", "-c", "for i in $(seq 50); do nc -w 2 %s 8080 < /dev/null && exit; sleep 0.1; done" % where,
                         flags=["--network", network])
         self.assertEqual(out, "served\n")
+        if blind:
+            self.skipTest("they talk by address; docker answers for names at 127.0.0.11, which in a microVM is the guest itself")
 
     def test_network_of_another(self):
         """--network container:"""
@@ -66,6 +70,8 @@ class Net(EngineCase):
     def test_host(self):
         """--network host"""
         self.kept_from("--network", "host", levels=["sandbox"], says="network namespace")
+        if self.level == "vm" and self.family == "docker":
+            self.refused("run", "--rm", "--network", "host", BUSYBOX, "true", says="a microVM cannot use the host's own network")
         if self.level == "vm":
             self.assertEqual(self.run_("ls", "/sys/class/net", flags=["--network", "host"]).split(), ["lo"])
             self.skipTest("a microVM cannot use the host's own network, and has none")
