@@ -25,9 +25,10 @@ extern const struct role_reach role_reach[ROLES];
 
 /*
  * Ids for processes that own nothing: the monitor's pid above this, so each machine has its own.
- * It lies just beyond the range that systemd gives to containers.
+ * It lies just beyond the ranges that level sandbox takes its containers' ids from by default,
+ * which themselves begin where systemd's end.
  */
-#define JAIL_UID_BASE	0x70000000u
+#define JAIL_UID_BASE	0x90000000u
 #define JAIL_UID_SECOND (1u << 22) /* above that, as pids are smaller: diskd's */
 /* An ordinary user's processes have no id but the user's own. */
 #define JAIL_UID_OWN UINT32_MAX
