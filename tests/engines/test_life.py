@@ -276,7 +276,7 @@ class Life(EngineCase):
         started = [self.popen("run", "-d", "--name", name, *self.flags([]), BUSYBOX, "sleep", "1000", stdout=subprocess.DEVNULL)
                    for name in names]
         for process in started:
-            self.assertEqual(process.wait(60), 0)
+            self.assertEqual(process.wait(60 * TIME_SCALE), 0)
         self.assertEqual(sorted(self.cli("ps", "--format", "{{.Names}}").split()), sorted(names))
         self.remove(*names)
 
