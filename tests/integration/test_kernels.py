@@ -6,7 +6,9 @@ kernel` puts them.
 import glob
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -22,6 +24,60 @@ def package(version):
     if not found:
         raise unittest.SkipTest("no package linux-image-%s.… in %s/distribution" % (version, CACHE))
     return found[-1]
+
+
+class Refused(unittest.TestCase):
+    """What import is given and cannot use: one line that says so, in no time, and nothing made."""
+    level = "none"
+    MODULES = ("virtio_mmio", "virtiofs", "vmw_vsock_virtio_transport")
+
+    def setUp(self):
+        self.work = tempfile.mkdtemp(prefix="moat-test-")
+        self.addCleanup(shutil.rmtree, self.work)
+
+    def path(self, name, content=None):
+        path = os.path.join(self.work, name)
+        if content is not None:
+            with open(path, "wb") as f:
+                f.write(content)
+        return path
+
+    def kernel(self, release):
+        header = bytearray(0x1000)
+        header[0x202:0x206] = b"HdrS"
+        header[0x20e:0x210] = (0x300).to_bytes(2, "little")
+        header[0x500:0x500 + len(release)] = release
+        return self.path("vmlinuz", header)
+
+    def refused(self, file, says, *flags):
+        command = [IMPORT, "--init", self.path("init", b""), "--to", self.path("kernels"), *flags, file]
+        done = subprocess.run(command, capture_output=True, timeout=60 * harness.TIME_SCALE)
+        text = done.stderr.decode()
+        self.assertEqual((done.returncode, done.stdout, len(text.splitlines())), (1, b"", 1), text)
+        self.assertIn(says, text)
+        self.assertNotIn("\x1b", text)
+        self.assertFalse(os.path.exists(self.path("kernels")))
+
+    def test_no_kernel(self):
+        self.refused(self.path("missing"), "no such file")
+        self.refused(self.path("empty", b""), "not a bzImage")
+        self.refused(self.path("noise", os.urandom(1 << 16)), "not a bzImage")
+        os.mkfifo(self.path("fifo"))  # nobody writes to it
+        for file in (self.path("fifo"), self.work, "/dev/zero"):
+            self.refused(file, "not a regular file")
+
+    def test_release(self):
+        for release in (b"", b"../up", b"..", b"6.1/x", b"\xff\xfe", b"6.1\x1b[31m", b"6" * 65):
+            with self.subTest(release):
+                self.refused(self.kernel(release + b" (somebody)\0"), "no release")
+
+    def test_modules(self):
+        kernel, modules = self.kernel(b"6.1.0-x (somebody)\0"), self.path("modules")
+        os.mkdir(modules)
+        self.refused(kernel, "no modules", "--modules", modules)
+        for name, other in zip(self.MODULES, self.MODULES[1:] + self.MODULES[:1]):
+            self.path("modules/%s.ko" % name, b"depends=%s\0" % other.encode())
+        self.refused(kernel, "depends on itself", "--modules", modules)
 
 
 @unittest.skipUnless(os.environ.get("MOAT_TEST_ALL") == "1", "takes minutes: MOAT_TEST_ALL=1 runs it")
