@@ -85,6 +85,21 @@ static int own_directory(char directory[PATH_MAX], struct err *err)
 	return 0;
 }
 
+/* A second line of the version, below what a file has, would be an error or belong to a table. */
+static bool has_version(const char *file)
+{
+	struct err err;
+	size_t size = 0;
+	_cleanup_free_ char *text = file_read(AT_FDCWD, file, CONFIG_MAX, &size, &err);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += strspn(line, "\n\r\t ");
+		if (str_starts_with(line, "version"))
+			return true;
+	}
+	return false;
+}
+
 int doctor_engine_lines(const char *name, struct err *err)
 {
 	const struct engine *engine = NULL;
@@ -101,7 +116,8 @@ int doctor_engine_lines(const char *name, struct err *err)
 			       name);
 	if (own_directory(directory, err) < 0)
 		return -1;
-	fputs(engine->head, stdout);
+	if (!str_starts_with(engine->head, "version") || !has_version(engine->file))
+		fputs(engine->head, stdout);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		_cleanup_free_ char *path = xasprintf("%s/%s", directory, names[i]);
 

@@ -67,6 +67,18 @@ static const struct {
 	{ "processes", "nproc", RLIMIT_NPROC, 1048576 },
 };
 
+/* Podman lowers its own limit of processes, and so that of the runtime, to the largest pid. */
+static rlim_t askable(__rlimit_resource_t resource, rlim_t own)
+{
+	struct err err;
+	size_t size = 0;
+	_cleanup_free_ char *text =
+		file_read(AT_FDCWD, "/proc/sys/kernel/pid_max", 32, &size, &err);
+	rlim_t pid_max = text ? strtoul(text, NULL, 10) : 0;
+
+	return resource == RLIMIT_NPROC && pid_max && pid_max < own ? pid_max : own;
+}
+
 /* Without CAP_SYS_RESOURCE a container's hard limits are at most our own. */
 static void check_limits(struct diagnosis *diagnosis)
 {
@@ -85,7 +97,8 @@ static void check_limits(struct diagnosis *diagnosis)
 		advice = xasprintf("raise the hard limit, or have the engine ask for less (podman "
 				   "and docker: --ulimit %s=%ju, or default_ulimits in "
 				   "containers.conf)",
-				   limits[i].ulimit, (uintmax_t)own.rlim_max);
+				   limits[i].ulimit,
+				   (uintmax_t)askable(limits[i].resource, own.rlim_max));
 		found(diagnosis, VERDICT_WARN, 0, "resource limits", advice,
 		      "at most %ju %s: a config.json that asks for more, as engines' do (%ju), "
 		      "fails without CAP_SYS_RESOURCE",

@@ -182,7 +182,7 @@ static void print_list(const char *what, char **items, size_t count)
 
 static void print_surface(const struct moat_surface *surface)
 {
-	printf("container %s, level %s: %u seccomp filters, no_new_privs %s\n", surface->id,
+	printf("container %s, level %s: seccomp filters: %u, no_new_privs: %s\n", surface->id,
 	       surface->isolation, surface->filters, surface->no_new_privileges ? "on" : "off");
 	print_list("system calls allowed", surface->calls, surface->n_calls);
 	print_list("system calls allowed by their arguments", surface->checked_calls,
@@ -254,7 +254,8 @@ int doctor_surface(const struct runtime *runtime, const char *id, bool as_json, 
 	if (instance->container.isolation == ISOLATION_VM)
 		return err_set(err, 0,
 			       "container %s is in a microVM: its system calls are its own "
-			       "kernel's",
+			       "kernel's; moat doctor --jail says what a microVM may do on the "
+			       "host",
 			       id);
 	if (status != STATUS_RUNNING)
 		return err_set(err, ERR_NOT_RUNNING,

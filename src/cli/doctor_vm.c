@@ -165,7 +165,7 @@ static void check_templates(struct diagnosis *diagnosis, const struct moat_setti
 		      "off: each microVM boots its kernel");
 	else if (template_count(settings, &count, &bytes, &err) == 0)
 		found(diagnosis, VERDICT_OK, 0, "templates", NULL,
-		      "%zu booted guests to start from, of %u at most, %.1f MiB in %s/templates",
+		      "%zu of %u at most, booted guests to start from, %.1f MiB in %s/templates",
 		      count, settings->templates, (double)bytes / (1 << 20), settings->cache);
 	else if (err.code == ENOENT)
 		found(diagnosis, VERDICT_OK, 0, "templates", NULL,

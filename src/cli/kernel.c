@@ -89,7 +89,7 @@ static int kernel(struct runtime *runtime, int argc, char **argv, struct err *er
 		return list(runtime, err);
 	if (str_eq(argv[0], "import") && argc == 2)
 		return import(argv[1], err);
-	return err_set(err, 0, "kernel: say list, or import FILE");
+	return err_set(err, 0, "kernel: expected list | import FILE; see moat kernel --help");
 }
 
 const struct cli_command kernel_command = {

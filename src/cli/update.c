@@ -80,7 +80,7 @@ static const struct cli_option options[] = {
 	{ "cpuset-cpus", 0, OPTION_STRING, &given[CPUSET_CPUS], "LIST", "CPUs, such as 0-3,7" },
 	{ "cpuset-mems", 0, OPTION_STRING, &given[CPUSET_MEMS], "LIST", "memory nodes" },
 	{ "memory", 0, OPTION_STRING, &given[MEMORY], "BYTES",
-	  "memory limit; K, M, G may follow; -1: none" },
+	  "memory limit; K, M, G or T may follow; -1: none" },
 	{ "memory-reservation", 0, OPTION_STRING, &given[MEMORY_RESERVATION], "BYTES",
 	  "memory that is taken away last" },
 	{ "memory-swap", 0, OPTION_STRING, &given[MEMORY_SWAP], "BYTES",
@@ -129,8 +129,11 @@ static int put_limit(struct json_writer *writer, enum limit limit, struct err *e
 		return 0;
 	}
 	if (to_number(given[limit], limits[limit].kind, &number) < 0)
-		return err_set(err, errno, "--%s: expected a number, found '%.64s'",
-			       options[1 + limit].name, given[limit]);
+		return err_set(err, errno == ERANGE ? ERANGE : 0,
+			       "--%s: expected %s, found '%.64s'", options[1 + limit].name,
+			       limits[limit].kind == VALUE_SIZE ? "a size such as 512M"
+								: "a number",
+			       given[limit]);
 	json_put_i64(writer, number);
 	return 0;
 }

@@ -147,23 +147,6 @@ enum status instance_status(const struct instance *instance)
 	return record->paused ? STATUS_PAUSED : STATUS_RUNNING;
 }
 
-int instance_wrong_state(const struct instance *instance, const char *action, const char *hint,
-			 struct err *err)
-{
-	err_set(err, 0, "cannot %s container %s: it is %s%s", action, instance->container.id,
-		status_name(instance_status(instance)), hint);
-	err->code = ERR_NOT_RUNNING;
-	return -1;
-}
-
-int instance_has(const struct instance *instance, bool has, const char *action, struct err *err)
-{
-	if (has)
-		return 0;
-	return err_set(err, 0, "cannot %s container %s: level %s does not offer that", action,
-		       instance->container.id, instance->engine->name);
-}
-
 /* Those that are not the engines' business: beside a container that is there, or was. */
 static int run_hooks(struct instance *instance, const char *kind, struct err *err)
 {
@@ -197,6 +180,8 @@ int instance_start(struct instance *instance, struct err *err)
 {
 	if (instance_status(instance) != STATUS_CREATED)
 		return instance_wrong_state(instance, "start", "", err);
+	if (instance->record->paused) /* nobody is awake who could run the program */
+		return instance_wrong_state(instance, "start", ": resume it first", err);
 	if (instance_config(instance, err) < 0 ||
 	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
@@ -243,7 +228,10 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 
 	if (status != STATUS_RUNNING && status != STATUS_CREATED &&
 	    !(status == STATUS_PAUSED && options->ignore_paused))
-		return instance_wrong_state(instance, "run a process in", "", err);
+		return instance_wrong_state(
+			instance, "run a process in",
+			status != STATUS_PAUSED ? "" : ": resume it first, or give --ignore-paused",
+			err);
 	if (instance_has(instance, instance->engine->exec, "run a process in", err) < 0 ||
 	    instance_config(instance, err) < 0)
 		return -1;

@@ -48,6 +48,19 @@ class Control(Case):
         self.wait_until(lambda: cpu_ticks(pid) > before, "it runs again")
         self.ok("delete", "--force", name)
 
+    def test_paused_before_its_start(self):
+        """Start would wait for a program that cannot run."""
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("pause", name)
+        self.refused("start", name, says=(name, "paused", "resume"))
+        self.ok("resume", name)
+        self.ok("start", name)
+        self.assertEqual(self.state(name)["status"], "running")
+        self.ok("pause", name)
+        self.assertIn("--ignore-paused", self.moat("exec", name, "true").stderr.decode())
+        self.ok("delete", "--force", name)
+
     def test_delete_of_a_paused_one(self):
         name = self.running("sleep", "1000")
         self.ok("pause", name)
@@ -160,7 +173,7 @@ class Control(Case):
         self.ok("update", "--resources", "-", name, input=b'{"pids":{"limit":78}}')
         self.assertEqual(stats()["pids"]["limit"], 78)
         self.assertEqual(stats()["memory"]["usage"]["limit"], 64 << 20)
-        self.refused("update", "--memory", "lots", name, says=("--memory", "lots"))
+        self.refused("update", "--memory", "lots", name, says=("--memory", "lots", "such as 512M"))
         self.refused("update", "--cpu-quota", "1.5", name, says="--cpu-quota")
         self.refused("update", "--resources", "/nonexistent", name, says="/nonexistent")
         self.refused("update", "--resources", "-", name, input=b'{"pids":{"limit":"x"}}', says="pids.limit")

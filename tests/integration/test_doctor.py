@@ -143,11 +143,17 @@ class Doctor(harness.Case):
         def lower(capability):
             def change():
                 resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+                resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
                 ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
             return change
         CAP_SYS_RESOURCE, CAP_MKNOD = 24, 27
+        hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        processes = 1000000 if hard == resource.RLIM_INFINITY else min(hard, 1000000)
+        with open("/proc/sys/kernel/pid_max") as f:
+            askable = min(processes, int(f.read()))  # podman's own limit is pid_max
         text = self.ok("doctor", preexec_fn=lower(CAP_SYS_RESOURCE)).stdout.decode()
         self.assertRegex(text, r"(?m)^warn  resource limits: at most 512 open files: .*--ulimit nofile=512")
+        self.assertRegex(text, r"(?m)^warn  resource limits: at most %d processes: .*--ulimit nproc=%d" % (processes, askable))
         with open("/proc/self/status") as f:
             effective = int(next(line for line in f if line.startswith("CapEff")).split()[1], 16)
         if effective >> CAP_SYS_RESOURCE & 1:
@@ -202,6 +208,24 @@ class Doctor(harness.Case):
         self.assertEqual(runtimes["moat"], {"path": here + "/moat"})
         self.assertIn('BinaryName = "%s/moat"' % here, self.ok("doctor", "--engine", "containerd").stdout.decode())
         self.refused("doctor", "--engine", "lxd", says=("--engine", "podman|docker|containerd", "lxd"))
+
+    def test_version_of_a_configuration(self):
+        """Lines that can be appended to a file: one that has a version gets no second one."""
+        etc = os.path.join(self.work, "etc")
+        os.mkdir(etc)
+        made = not os.path.isdir("/etc/containerd")
+        if made:
+            os.mkdir("/etc/containerd")
+            self.addCleanup(os.rmdir, "/etc/containerd")
+        subprocess.run(["mount", "--bind", etc, "/etc/containerd"], check=True)
+        self.addCleanup(self._unmount, "/etc/containerd")
+        for text, has in ((None, False), ("", False), ('# version\nroot = "/version"\n', False),
+                          ("version = 2\n", True), ("# ours\n\n  version=2\n[plugins]\n", True)):
+            if text is not None:
+                with open(os.path.join(etc, "config.toml"), "w") as f:
+                    f.write(text)
+            lines = self.ok("doctor", "--engine", "containerd").stdout.decode().splitlines()
+            self.assertEqual("version = 2" in lines, not has, text)
 
     def test_configuration_of_an_engine(self):
         """An engine that is installed, seen through its configuration."""
