@@ -46,7 +46,8 @@ static int open_kvm(struct err *err)
 
 static int open_image(const char *path, const char *what, const char *hint, struct err *err)
 {
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* O_NONBLOCK: a FIFO there shall be an error, and not wait for a writer. */
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0) {

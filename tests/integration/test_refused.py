@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 
-from harness import Case, at_levels, config, find_kernel
+from harness import Case, at_levels, config, find_init, find_kernel
 
 
 @at_levels("plain", "vm")
@@ -207,6 +207,16 @@ class RefusedKernel(Case):
     def test_kernel_is_a_program(self):
         self.settings["kernel"] = shutil.which("busybox")
         self.refuse(self.settings["kernel"])
+
+    def test_no_regular_file(self):
+        fifo = os.path.join(self.work, "fifo")  # that nobody writes to
+        os.mkfifo(fifo)
+        for key in ("kernel", "init"):
+            for path in (fifo, self.work, "/dev/zero"):
+                with self.subTest(key, path=path):
+                    self.settings.update(kernel=find_kernel(), init=find_init())
+                    self.settings[key] = path
+                    self.refuse(path + ": it is not a regular file")
 
     def test_no_init(self):
         self.settings["init"] = os.path.join(self.work, "nowhere")
