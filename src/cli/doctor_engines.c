@@ -22,19 +22,21 @@
 /* The names that moat is installed under; the level is in them. */
 static const char *const names[] = { "moat", "moat-sandbox", "moat-plain" };
 
-static void print_podman(const char *name, const char *path)
+static void print_podman(const char *name, const char *path, long version)
 {
 	printf("%s = [\"%s\"]\n", name, path);
 }
 
-static void print_docker(const char *name, const char *path)
+static void print_docker(const char *name, const char *path, long version)
 {
 	printf("    \"%s\": { \"path\": \"%s\" }", name, path);
 }
 
-static void print_containerd(const char *name, const char *path)
+static void print_containerd(const char *name, const char *path, long version)
 {
-	const char *plugin = "plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes";
+	const char *plugin =
+		version >= 3 ? "plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes"
+			     : "plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes";
 
 	printf("[%s.%s]\n  runtime_type = \"io.containerd.runc.v2\"\n", plugin, name);
 	printf("  [%s.%s.options]\n    BinaryName = \"%s\"\n", plugin, name, path);
@@ -43,7 +45,7 @@ static void print_containerd(const char *name, const char *path)
 struct engine {
 	const char *name, *program, *file;
 	const char *head, *between, *tail; /* of the lines, around those of each runtime */
-	void (*print)(const char *name, const char *path);
+	void (*print)(const char *name, const char *path, long version);
 	bool json;
 	const char *otherwise; /* what works without the lines */
 };
@@ -85,8 +87,11 @@ static int own_directory(char directory[PATH_MAX], struct err *err)
 	return 0;
 }
 
-/* A second line of the version, below what a file has, would be an error or belong to a table. */
-static bool has_version(const char *file)
+/*
+ * The version that a file has, or 0. A second line of it, below what a file has, would be an error
+ * or belong to a table; and the names of plugins depend on it.
+ */
+static long file_version(const char *file)
 {
 	struct err err;
 	size_t size = 0;
@@ -94,10 +99,12 @@ static bool has_version(const char *file)
 
 	for (const char *line = text; line; line = strchr(line, '\n')) {
 		line += strspn(line, "\n\r\t ");
-		if (str_starts_with(line, "version"))
-			return true;
+		if (!str_starts_with(line, "version"))
+			continue;
+		line += strcspn(line, "=\n");
+		return *line == '=' ? strtol(line + 1, NULL, 10) : 0;
 	}
-	return false;
+	return 0;
 }
 
 int doctor_engine_lines(const char *name, struct err *err)
@@ -105,6 +112,7 @@ int doctor_engine_lines(const char *name, struct err *err)
 	const struct engine *engine = NULL;
 	char directory[PATH_MAX];
 	bool first = true;
+	long version;
 
 	for (size_t i = 0; i < ARRAY_LEN(engines); i++)
 		if (str_eq(engines[i].name, name))
@@ -116,7 +124,8 @@ int doctor_engine_lines(const char *name, struct err *err)
 			       name);
 	if (own_directory(directory, err) < 0)
 		return -1;
-	if (!str_starts_with(engine->head, "version") || !has_version(engine->file))
+	version = file_version(engine->file);
+	if (!str_starts_with(engine->head, "version") || !version)
 		fputs(engine->head, stdout);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		_cleanup_free_ char *path = xasprintf("%s/%s", directory, names[i]);
@@ -124,7 +133,7 @@ int doctor_engine_lines(const char *name, struct err *err)
 		if (access(path, X_OK) < 0)
 			continue;
 		fputs(first ? "" : engine->between, stdout);
-		engine->print(names[i], path);
+		engine->print(names[i], path, version);
 		first = false;
 	}
 	fputs(engine->tail, stdout);

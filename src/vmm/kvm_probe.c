@@ -57,10 +57,11 @@ int kvm_open(struct err *err)
 					"virtualization in the firmware, or %s",
 					REAL_KVM_NEEDED);
 		if (code == EACCES || code == EPERM)
-			return err_hint(
-				err, "run moat as root, which level vm needs; in a container, pass "
-				     "the device in; or take another level: --isolation=sandbox, "
-				     "or for an ordinary user --isolation=plain");
+			return err_hint(err, "run moat as root, or be in the device's group (kvm); "
+					     "in a container, "
+					     "pass the device in; or take another level: "
+					     "--isolation=sandbox, or for an ordinary user "
+					     "--isolation=plain");
 		return -1;
 	}
 	version = ioctl(fd, KVM_GET_API_VERSION, 0);

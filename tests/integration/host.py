@@ -101,6 +101,7 @@ def files(own):
         for directory, names, plain in os.walk(top):
             names[:] = [n for n in names if os.path.join(directory, n) not in own]
             found.update(os.path.join(directory, n) for n in names + plain)
+    found.discard("/run/criu.kdat")  # what CRIU knows of the kernel, kept by whoever asks it first
     return found
 
 

@@ -219,13 +219,15 @@ class Doctor(harness.Case):
             self.addCleanup(os.rmdir, "/etc/containerd")
         subprocess.run(["mount", "--bind", etc, "/etc/containerd"], check=True)
         self.addCleanup(self._unmount, "/etc/containerd")
-        for text, has in ((None, False), ("", False), ('# version\nroot = "/version"\n', False),
-                          ("version = 2\n", True), ("# ours\n\n  version=2\n[plugins]\n", True)):
+        for text, version in ((None, 0), ("", 0), ('# version\nroot = "/version"\n', 0), ("version = 2\n", 2),
+                              ("# ours\n\n  version=2\n[plugins]\n", 2), ("version = 3\n", 3)):
             if text is not None:
                 with open(os.path.join(etc, "config.toml"), "w") as f:
                     f.write(text)
             lines = self.ok("doctor", "--engine", "containerd").stdout.decode().splitlines()
-            self.assertEqual("version = 2" in lines, not has, text)
+            self.assertEqual("version = 2" in lines, not version, text)
+            plugin = "io.containerd.cri.v1.runtime" if version == 3 else "io.containerd.grpc.v1.cri"
+            self.assertIn('[plugins."%s".containerd.runtimes.moat]' % plugin, lines)
 
     def test_configuration_of_an_engine(self):
         """An engine that is installed, seen through its configuration."""
