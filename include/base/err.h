@@ -16,6 +16,7 @@ enum err_special {
 	ERR_NO_CONTAINER,		 /* no container of that id */
 	ERR_NOT_RUNNING,		 /* the container's state does not allow it */
 	ERR_INTERRUPTED,		 /* a signal came that ends the command */
+	ERR_GUEST_LOST,			 /* a guest died or hung before it had its container */
 };
 
 struct err {

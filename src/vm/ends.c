@@ -32,6 +32,8 @@
 /* What the machine was for when it failed. Put in front of the reason. */
 static int wrap_purpose(const struct monitor *monitor, struct err *err)
 {
+	if (monitor->phase <= PHASE_CREATING)
+		err->code = ERR_GUEST_LOST;
 	if (monitor->phase == PHASE_BOOTING)
 		return err_wrap(err, "boot the guest kernel %s", monitor->machine->kernel_path);
 	return err_wrap(err, monitor->phase <= PHASE_CREATED ? "make the container in the guest"

@@ -79,6 +79,8 @@ static int make(struct container *container, struct machine *machine, struct err
 	cgroup_settle_owned();
 	if (r == 0)
 		return 0;
+	if (err->code == ERR_GUEST_LOST && template_distrust(machine))
+		err_hint(err, "the template that such machines start from is removed: try again");
 	if (destroy(container, NULL) < 0)
 		log_warning("clean up after the failed creation of %s", container->id);
 	return -1;

@@ -186,6 +186,19 @@ void template_discard(struct template *template)
 	fd_replace(&template->use_fd, -1);
 }
 
+bool template_distrust(const struct machine *machine)
+{
+	struct template template;
+	bool there;
+
+	template_open(&template, machine);
+	there = template.use_fd >= 0;
+	if (there)
+		template_discard(&template);
+	template_close(&template);
+	return there;
+}
+
 /* Calls function for each template. One that goes meanwhile is not there. */
 static int for_each(int dir_fd, void (*function)(void *data, const char *name, struct stat *st),
 		    void *data, struct err *err)

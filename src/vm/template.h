@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct machine;
@@ -34,6 +35,13 @@ void template_close(struct template *template);
 
 /* template_discard() - the vmm could not use it: nobody is to try again. */
 void template_discard(struct template *template);
+
+/*
+ * template_distrust() - a guest died before it had its container: the template that it started
+ * from, if any, goes, since damage in a guest's memory shows in no other way. Returns whether one
+ * did.
+ */
+bool template_distrust(const struct machine *machine);
 
 /*
  * template_settle() - the vmm is ready: a template that it made gets its name, before the guest

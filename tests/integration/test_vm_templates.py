@@ -8,6 +8,7 @@ from harness import Case, host
 REPORT = "date +%s; cut -d' ' -f1 /proc/uptime; head -c16 /dev/urandom | od -An -tx1 | tr -d ' \\n'; echo; " \
          "cat /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id; hostname"
 HEAD_BYTE = 5000  # of the state of a vCPU
+DAMAGE_FROM = 1 << 20  # of the guest's memory
 
 
 class Templates(Case):
@@ -100,6 +101,21 @@ class Templates(Case):
         self.assert_makes()
         self.assertFalse(os.path.islink(path))
         os.chmod(path, 0o644)  # who knows who wrote to it
+        self.assert_makes()
+        self.assert_uses()
+
+    def test_files_that_are_damaged(self):
+        """What no checksum covers shows only in a guest that dies: it takes the template with it."""
+        self.bundle("true")
+        self.assert_makes()
+        path = self.the_one()
+        with open(path, "r+b") as f:  # all but the head
+            f.seek(DAMAGE_FROM)
+            f.write(bytes(os.stat(path).st_size - DAMAGE_FROM))
+        done = self.run_container(timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"the template that such machines start from is removed", done.stderr)
+        self.assertEqual(self.kept(), {})
         self.assert_makes()
         self.assert_uses()
 
