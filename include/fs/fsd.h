@@ -61,18 +61,18 @@ struct fsd_config {
  *   CAP_SETFCAP       security.capability set by the guest's root (package managers do)
  *   CAP_SETUID, CAP_SETGID  setfsuid and setfsgid, so that what is created has the right owner
  *
- * system calls (40):
+ * system calls (37):
  *   epoll_wait epoll_ctl             the loop
  *   recvmsg                          queues from the vmm, trees from the monitor
  *   write                            interrupts (eventfd), answers to both, log lines
  *   openat close                     O_PATH by one component; "N" in its own /proc/self/fd
  *   statx fstatfs readlinkat getdents64 lseek
- *   preadv pwritev2 copy_file_range truncate fallocate fsync fdatasync syncfs
+ *   preadv2 pwritev2 copy_file_range truncate fallocate fsync syncfs
  *   mkdirat mknodat symlinkat linkat unlinkat renameat2
  *   fchmodat fchownat utimensat
  *   setxattr getxattr listxattr removexattr
  *   setfsuid setfsgid capset umask   as whom to create
- *   mmap munmap brk                  the allocator: tables grow (mremap may fail with ENOSYS)
+ *   brk                              the allocator: tables grow (fsd_enter() sees to it)
  *   exit_group
  * Nothing it does opens a socket, starts a process or thread, or resolves an absolute path.
  */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "fs/session.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -258,6 +259,9 @@ int fsd_enter(struct fsd *fsd, struct err *err)
 	/* A file beyond RLIMIT_FSIZE, a peer that is gone: errors, not the end. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	/* One heap, grown by brk(2) alone: nothing is mapped or unmapped while it serves. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
 	if (session_enter(fsd->session, err) < 0)
 		return -1;
 	fsd->entered = true;
