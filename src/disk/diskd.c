@@ -27,6 +27,7 @@ struct diskd {
 	struct guest_memory memory;
 	struct virtqueue ring;
 	struct disk disk;
+	bool warned; /* of a driver that breaks its ring */
 };
 
 static void signal_driver(struct diskd *diskd)
@@ -43,6 +44,14 @@ static void queue_stop(struct diskd *diskd)
 	loop_forget(&diskd->loop, &diskd->kick);
 	fd_replace(&diskd->kick_fd, -1);
 	fd_replace(&diskd->call_fd, -1);
+}
+
+/* The guest could fill the log otherwise. */
+static void warn_once(struct diskd *diskd, const char *what, const struct err *err)
+{
+	if (!diskd->warned)
+		log_warning("diskd: %s: %s; the disk waits for a reset", what, err->text);
+	diskd->warned = true;
 }
 
 static void queue_serve(struct diskd *diskd)
@@ -64,7 +73,7 @@ static void queue_serve(struct diskd *diskd)
 	if (r > 0) /* perhaps there are more, of which no kick will tell */
 		(void)!write(diskd->kick_fd, &one, sizeof(one));
 	if (r < 0) {
-		log_warning("diskd: %s; the disk waits for a reset", err.text);
+		warn_once(diskd, "serve the queue", &err);
 		queue_stop(diskd);
 	}
 }
@@ -103,7 +112,7 @@ static bool vmm_message(struct diskd *diskd, const struct fs_queue_setup *setup,
 		if (setup->queues != DISK_QUEUES || fds[1] < 0)
 			return false;
 		if (queue_start(diskd, setup, fds, &err) < 0) {
-			log_warning("diskd: start the queue: %s; waiting for a reset", err.text);
+			warn_once(diskd, "start the queue", &err);
 			queue_stop(diskd);
 		} else {
 			queue_serve(diskd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The way of hostile_guest.c from a kernel's entry (64-bit mode, rsi at the zero page) to user
+ * The way of hostile_guest.c, on each of its vCPUs, from a kernel's entry (64-bit mode, rsi at the zero page) to user
  * mode, with all ports and the machine's memory and devices: instructions of user mode run at full
  * speed also where KVM has no hardware virtualization and emulates the others.
  */
@@ -9,7 +9,16 @@
 	.globl	_start
 _start:
 	cli
-	leaq	stack_top(%rip), %rsp
+	/* Each vCPU that comes here has a number and a stack, with the number at its lower end. */
+	movl	$1, %ecx
+	lock xaddl %ecx, count(%rip)
+	movl	%ecx, %ebp
+	shll	$14, %ebp
+	leaq	stacks(%rip), %rsp
+	addq	%rbp, %rsp
+	movq	%rcx, (%rsp)
+	addq	$16384, %rsp
+	movq	%rsp, %rbp
 	pushq	%rsi
 	/* The first GiB and the 2 MiB of the devices, one to one, for user mode. */
 	leaq	pml4(%rip), %rax
@@ -35,8 +44,7 @@ _start:
 	lgdt	gdt_pointer(%rip)
 	popq	%rdi
 	pushq	$0x23			/* ss */
-	leaq	stack_top(%rip), %rax
-	pushq	%rax
+	pushq	%rbp
 	pushq	$0x3002			/* I/O privilege level 3, no interrupts */
 	pushq	$0x2b			/* cs */
 	leaq	user(%rip), %rax
@@ -65,7 +73,8 @@ pml4:	.skip	4096
 pdpt:	.skip	4096
 low:	.skip	4096
 high:	.skip	4096
-	.skip	32768
-stack_top:
+	.balign	16384
+stacks:	.skip	4 * 16384		/* vCPUs that test_hostile.c has, at most */
+count:	.long	0
 
 	.section .note.GNU-stack, "", @progbits

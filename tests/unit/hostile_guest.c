@@ -7,10 +7,6 @@
 #include "hostile_guest.h"
 
 #include <asm/bootparam.h>
-#include <linux/fuse.h>
-#include <linux/virtio_blk.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Two pages and more of constants, so that the VMM maps them from the file (attack 10). */
 const char guest_constants[3 * 4096] __attribute__((aligned(4096))) = "constants";
@@ -20,10 +16,6 @@ void guest_print(const char *text)
 	while (*text)
 		out8(0x3f8, (uint8_t)*text++);
 }
-
-/* What compilers call where they please. */
-void *memset(void *to, int value, unsigned long size);
-void *memcpy(void *to, const void *from, unsigned long size);
 
 void *memset(void *to, int value, unsigned long size)
 {
@@ -39,19 +31,19 @@ void *memcpy(void *to, const void *from, unsigned long size)
 	return to;
 }
 
-static void reset_machine(void)
+void guest_reset_machine(void)
 {
 	for (;;)
 		out8(0x64, 0xfe);
 }
 
-static unsigned int find(uint32_t type)
+unsigned int guest_find(uint32_t type)
 {
 	for (unsigned int i = 0; i < DEVICES_MAX; i++)
 		if (get(i, VIRTIO_MMIO_DEVICE_ID) == type)
 			return i;
 	guest_print("a device is missing\n");
-	reset_machine();
+	guest_reset_machine();
 	return 0;
 }
 
@@ -106,8 +98,8 @@ void guest_offer(unsigned int device, unsigned int queue, uint16_t head)
 	avail->idx++;
 }
 
-static void describe(unsigned int device, unsigned int queue, unsigned int index,
-		     struct vring_desc desc)
+void guest_describe(unsigned int device, unsigned int queue, unsigned int index,
+		    struct vring_desc desc)
 {
 	volatile struct vring_desc *to = &DESC(device, queue)[index];
 
@@ -117,10 +109,7 @@ static void describe(unsigned int device, unsigned int queue, unsigned int index
 	to->next = desc.next;
 }
 
-enum outcome { SERVED, REFUSED, NOTHING };
-
-/* Until the device has answered, broke off, or shows no sign of either for long. */
-static enum outcome wait_for(unsigned int device, unsigned int queue, uint16_t used)
+enum outcome guest_wait(unsigned int device, unsigned int queue, uint16_t used)
 {
 	for (uint32_t i = 0; i < 30000; i++) {
 		for (uint32_t j = 0; j < 200; j++) {
@@ -139,24 +128,24 @@ static bool ask_for_entropy(unsigned int device, uint16_t so_far)
 	uint64_t buffer = BUFFERS(device, 0);
 
 	*(volatile uint64_t *)buffer = 0;
-	describe(device, 0, 0,
-		 (struct vring_desc){ .addr = buffer, .len = 64, .flags = VRING_DESC_F_WRITE });
+	guest_describe(
+		device, 0, 0,
+		(struct vring_desc){ .addr = buffer, .len = 64, .flags = VRING_DESC_F_WRITE });
 	guest_offer(device, 0, 0);
 	put(device, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
-	return wait_for(device, 0, (uint16_t)(so_far + 1)) == SERVED &&
+	return guest_wait(device, 0, (uint16_t)(so_far + 1)) == SERVED &&
 	       USED(device, 0)->ring[so_far % 8].len == 64 && *(volatile uint64_t *)buffer != 0;
 }
 
-/* The end of each attack: the machine serves who keeps to the rules. */
-static void finish(const char *name, bool good)
+void guest_finish(const char *name, bool good)
 {
-	unsigned int rng = find(VIRTIO_ID_RNG);
+	unsigned int rng = guest_find(VIRTIO_ID_RNG);
 
 	guest_start(rng, 0);
 	good = ask_for_entropy(rng, 0) && good;
 	guest_print(name);
 	guest_print(good ? ": ok\n" : ": BAD\n");
-	reset_machine();
+	guest_reset_machine();
 }
 
 /* 1: descriptors that are not in memory, wholly or in part. */
@@ -172,7 +161,7 @@ static void descriptors(void)
 		{ .addr = 0x400000, .len = 0xffffffff },
 		{ .addr = 0x400000, .len = 0 },
 	};
-	unsigned int rng = find(VIRTIO_ID_RNG);
+	unsigned int rng = guest_find(VIRTIO_ID_RNG);
 	bool good = true;
 
 	for (unsigned int device = 0; get(device, VIRTIO_MMIO_DEVICE_ID) < 64; device++) {
@@ -182,23 +171,23 @@ static void descriptors(void)
 			desc.flags = i < COUNT(bad) ? VRING_DESC_F_WRITE : 0;
 			guest_start(device, 0);
 			for (unsigned int queue = 0; queue < QUEUES_MAX; queue++) {
-				describe(device, queue, 0, desc);
+				guest_describe(device, queue, 0, desc);
 				guest_offer(device, queue, 0);
 				put(device, VIRTIO_MMIO_QUEUE_NOTIFY, queue);
 			}
 			/* Others may wait for something else to happen. */
 			if (device == rng)
-				good = wait_for(rng, 0, 1) != NOTHING && good;
+				good = guest_wait(rng, 0, 1) != NOTHING && good;
 		}
 	}
-	finish("descriptors", good);
+	guest_finish("descriptors", good);
 }
 
 /* 4: every register, while the device runs. */
 static void registers(void)
 {
 	static const uint32_t values[] = { 0xffffffff, 0x80000000, 3, 256, 1, 0 };
-	unsigned int rng = find(VIRTIO_ID_RNG);
+	unsigned int rng = guest_find(VIRTIO_ID_RNG);
 	bool good;
 
 	guest_start(rng, 0);
@@ -214,7 +203,7 @@ static void registers(void)
 	/* FAILED was set among the rest; the queue is served all the same. */
 	good = ask_for_entropy(rng, 1) && good;
 	good = (get(rng, VIRTIO_MMIO_STATUS) & 15) == 15 && good;
-	finish("registers", good);
+	guest_finish("registers", good);
 }
 
 /* 6: resets while requests are under way. */
@@ -225,21 +214,22 @@ static void resets(void)
 			guest_start(device, 0);
 			for (unsigned int queue = 0; queue < QUEUES_MAX; queue++) {
 				for (uint16_t i = 0; i < 8; i++) {
-					describe(device, queue, i,
-						 (struct vring_desc){
-							 .addr = BUFFERS(device, queue),
-							 .len = 0x4000,
-							 .flags = i % 2 ? VRING_DESC_F_WRITE : 0 });
+					guest_describe(
+						device, queue, i,
+						(struct vring_desc){
+							.addr = BUFFERS(device, queue),
+							.len = 0x4000,
+							.flags = i % 2 ? VRING_DESC_F_WRITE : 0 });
 					guest_offer(device, queue, i);
 				}
 				put(device, VIRTIO_MMIO_QUEUE_NOTIFY, queue);
 			}
 			put(device, VIRTIO_MMIO_STATUS, 0);
 			if (get(device, VIRTIO_MMIO_STATUS) != 0)
-				finish("resets", false);
+				guest_finish("resets", false);
 		}
 	}
-	finish("resets", true);
+	guest_finish("resets", true);
 }
 
 /* 8: offsets, lengths and numbers out of range. */
@@ -269,75 +259,7 @@ static void ranges(void)
 			put(device, VIRTIO_MMIO_DRIVER_FEATURES, number);
 		}
 	}
-	finish("ranges", true);
-}
-
-/* A request to the file server; returns its error, 1 where it does not answer. */
-static int32_t fuse(unsigned int fs, uint32_t opcode, uint64_t node, const void *arg, uint32_t size)
-{
-	uint64_t at = BUFFERS(fs, 1);
-	struct fuse_in_header header = { .len = (uint32_t)sizeof(header) + size,
-					 .opcode = opcode,
-					 .unique = 1,
-					 .nodeid = node };
-	uint16_t used = USED(fs, 1)->idx;
-
-	memcpy((void *)at, &header, sizeof(header));
-	memcpy((void *)(at + sizeof(header)), arg, size);
-	describe(fs, 1, 0,
-		 (struct vring_desc){
-			 .addr = at, .len = header.len, .flags = VRING_DESC_F_NEXT, .next = 1 });
-	describe(fs, 1, 1,
-		 (struct vring_desc){
-			 .addr = at + 0x2000, .len = 0x1000, .flags = VRING_DESC_F_WRITE });
-	guest_offer(fs, 1, 0);
-	put(fs, VIRTIO_MMIO_QUEUE_NOTIFY, 1);
-	if (wait_for(fs, 1, (uint16_t)(used + 1)) != SERVED)
-		return 1;
-	return *(volatile int32_t *)(at + 0x2000 + 4);
-}
-
-static uint64_t fuse_node(unsigned int fs)
-{
-	return *(volatile uint64_t *)(BUFFERS(fs, 1) + 0x2000 + sizeof(struct fuse_out_header));
-}
-
-/* 9: names and handles. The tree 0 has a file and links (test_hostile.c). */
-static void files(void)
-{
-	static const char *const names[] = { "..", ".", "/", "a/b", "../outside", "" };
-	struct {
-		struct fuse_mknod_in mknod;
-		char name[8];
-	} device = { .mknod = { .mode = 0020666, .rdev = 0x103 }, .name = "device" };
-	struct fuse_init_in init = { .major = FUSE_KERNEL_VERSION, .minor = 36 };
-	struct fuse_read_in read = { .fh = 4711, .size = 64 };
-	struct fuse_open_in open = { .flags = 0 };
-	unsigned int fs = find(VIRTIO_ID_FS);
-	uint64_t tree;
-	bool good;
-
-	guest_start(fs, 0);
-	good = fuse(fs, FUSE_INIT, 0, &init, sizeof(init)) == 0;
-	good = fuse(fs, FUSE_LOOKUP, FUSE_ROOT_ID, "0", 2) == 0 && good;
-	tree = fuse_node(fs);
-	for (unsigned int i = 0; i < COUNT(names); i++) {
-		uint32_t size = 1;
-
-		while (names[i][size - 1])
-			size++;
-		good = fuse(fs, FUSE_LOOKUP, tree, names[i], size) < 0 && good;
-	}
-	good = fuse(fs, FUSE_MKNOD, tree, &device, sizeof(device)) < 0 && good;
-	good = fuse(fs, FUSE_READ, tree, &read, sizeof(read)) < 0 && good;
-	good = fuse(fs, FUSE_LOOKUP, 4711, "x", 2) < 0 && good;
-	good = fuse(fs, FUSE_LOOKUP, tree, "link", 5) == 0 && good;
-	good = fuse(fs, FUSE_OPEN, fuse_node(fs), &open, sizeof(open)) < 0 && good;
-	good = fuse(fs, FUSE_LOOKUP, tree, "fifo", 5) == 0 && good;
-	good = fuse(fs, FUSE_OPEN, fuse_node(fs), &open, sizeof(open)) < 0 && good;
-	good = fuse(fs, FUSE_LOOKUP, tree, "file", 5) == 0 && good;
-	good = fuse(fs, FUSE_OPEN, fuse_node(fs), &open, sizeof(open)) == 0 && good;
-	finish("files", good);
+	guest_finish("ranges", true);
 }
 
 /* 10: what the VMM maps from the kernel's file. */
@@ -345,7 +267,7 @@ static void constants(void)
 {
 	for (unsigned int i = 0; i < sizeof(guest_constants); i++)
 		((volatile char *)(uintptr_t)guest_constants)[i] = 'X';
-	finish("constants", true);
+	guest_finish("constants", true);
 }
 
 /* 11: rings that lead nowhere. */
@@ -372,7 +294,7 @@ static void rings(void)
 		{ .desc = { { 0x400000, 16, VRING_DESC_F_WRITE | VRING_DESC_F_NEXT, 1 },
 			    { 0x400000, 16, 0, 0 } } },
 	};
-	unsigned int rng = find(VIRTIO_ID_RNG);
+	unsigned int rng = guest_find(VIRTIO_ID_RNG);
 	bool good = true;
 
 	for (unsigned int i = 0; i < 2 * COUNT(bad); i++) {
@@ -380,67 +302,19 @@ static void rings(void)
 
 		guest_start(rng, i < COUNT(bad) ? 0 : 1ull << VIRTIO_RING_F_INDIRECT_DESC);
 		for (unsigned int j = 0; j < 2; j++)
-			describe(rng, 0, j, bad[which].desc[j]);
+			guest_describe(rng, 0, j, bad[which].desc[j]);
 		AVAIL(rng, 0)->ring[0] = bad[which].head;
 		AVAIL(rng, 0)->idx = bad[which].jump ? bad[which].jump : 1;
 		put(rng, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
-		good = wait_for(rng, 0, 1) != NOTHING && good;
+		good = guest_wait(rng, 0, 1) != NOTHING && good;
 	}
 	/* Overlapping ones are odd, and allowed. */
 	guest_start(rng, 0);
-	describe(rng, 0, 0, (struct vring_desc){ area(rng, 0), 64, VRING_DESC_F_WRITE, 0 });
+	guest_describe(rng, 0, 0, (struct vring_desc){ area(rng, 0), 64, VRING_DESC_F_WRITE, 0 });
 	guest_offer(rng, 0, 0);
 	put(rng, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
-	good = wait_for(rng, 0, 1) != NOTHING && good;
-	finish("rings", good);
-}
-
-/* A request to the disk about `size` bytes; returns its status, 0xff where it does not answer. */
-static uint8_t ask_disk(unsigned int disk, uint32_t type, uint64_t sector, uint32_t size)
-{
-	uint64_t at = BUFFERS(disk, 0);
-	struct virtio_blk_outhdr header = { .type = type, .sector = sector };
-	uint16_t used = USED(disk, 0)->idx, to_guest = type == VIRTIO_BLK_T_IN;
-
-	memcpy((void *)at, &header, sizeof(header));
-	*(volatile uint8_t *)(at + 0x3000) = 0xff;
-	describe(disk, 0, 0, (struct vring_desc){ at, sizeof(header), VRING_DESC_F_NEXT, 1 });
-	describe(disk, 0, 1,
-		 (struct vring_desc){ at + 0x1000, size,
-				      VRING_DESC_F_NEXT | to_guest * VRING_DESC_F_WRITE, 2 });
-	describe(disk, 0, 2, (struct vring_desc){ at + 0x3000, 1, VRING_DESC_F_WRITE, 0 });
-	guest_offer(disk, 0, 0);
-	put(disk, VIRTIO_MMIO_QUEUE_NOTIFY, 0);
-	if (wait_for(disk, 0, (uint16_t)(used + 1)) != SERVED)
-		return 0xff;
-	return *(volatile uint8_t *)(at + 0x3000);
-}
-
-/* 12: sectors that are there, and others. The disk has a MiB (test_hostile.c). */
-static void sectors(void)
-{
-	static const uint64_t none[] = { 2047, 2048, 1ull << 55, 0xffffffffffffffff };
-	unsigned int disk = find(VIRTIO_ID_BLOCK);
-	volatile uint8_t *data = (volatile uint8_t *)(BUFFERS(disk, 0) + 0x1000);
-	bool good = get(disk, VIRTIO_MMIO_CONFIG) == 2048;
-
-	guest_start(disk, 1ull << VIRTIO_BLK_F_FLUSH);
-	for (uint32_t i = 0; i < 1024; i++)
-		data[i] = (uint8_t)(i * 7);
-	good = ask_disk(disk, VIRTIO_BLK_T_OUT, 2046, 1024) == VIRTIO_BLK_S_OK && good;
-	good = ask_disk(disk, VIRTIO_BLK_T_FLUSH, 0, 1) == VIRTIO_BLK_S_OK && good;
-	good = ask_disk(disk, VIRTIO_BLK_T_IN, 0, 1024) == VIRTIO_BLK_S_OK && good;
-	good = data[1000] == 0 && good;
-	good = ask_disk(disk, VIRTIO_BLK_T_IN, 2046, 1024) == VIRTIO_BLK_S_OK && good;
-	good = data[1000] == (uint8_t)(1000 * 7) && good;
-	for (unsigned int i = 0; i < COUNT(none); i++) {
-		good = ask_disk(disk, VIRTIO_BLK_T_IN, none[i], 1024) == VIRTIO_BLK_S_IOERR && good;
-		good = ask_disk(disk, VIRTIO_BLK_T_OUT, none[i], 1024) == VIRTIO_BLK_S_IOERR &&
-		       good;
-	}
-	good = ask_disk(disk, VIRTIO_BLK_T_IN, 0, 500) == VIRTIO_BLK_S_IOERR && good;
-	good = ask_disk(disk, 99, 0, 512) == VIRTIO_BLK_S_UNSUPP && good;
-	finish("sectors", good);
+	good = guest_wait(rng, 0, 1) != NOTHING && good;
+	guest_finish("rings", good);
 }
 
 static const char *argument(const char *line, const char *name)
@@ -470,22 +344,37 @@ void guest_main(const struct boot_params *params);
 void guest_main(const struct boot_params *params)
 {
 	const char *line = (const char *)(uintptr_t)params->hdr.cmd_line_ptr;
+	uint64_t attack = number(argument(line, "attack="));
 
-	switch (number(argument(line, "attack="))) {
+	/* Those that more than one vCPU takes part in. */
+	if (attack == 0)
+		guest_random(number(argument(line, "seed=")) * 16 + own()->number);
+	if (attack >= 13 || own()->number)
+		guest_race((unsigned int)attack, (unsigned int)number(argument(line, "vcpus=")));
+	switch (attack) {
 	case 1:
 		descriptors();
+		break;
+	case 3:
+		attack_starved();
 		break;
 	case 4:
 		registers();
 		break;
+	case 5:
+		attack_links(argument(line, "again=")[0] == '1');
+		break;
 	case 6:
 		resets();
+		break;
+	case 7:
+		attack_disk_header();
 		break;
 	case 8:
 		ranges();
 		break;
 	case 9:
-		files();
+		attack_files();
 		break;
 	case 10:
 		constants();
@@ -493,11 +382,8 @@ void guest_main(const struct boot_params *params)
 	case 11:
 		rings();
 		break;
-	case 12:
-		sectors();
-		break;
 	default:
-		guest_random(number(argument(line, "seed=")));
+		attack_sectors();
 	}
-	reset_machine();
+	guest_reset_machine();
 }

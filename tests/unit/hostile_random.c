@@ -10,13 +10,14 @@
 #include <linux/virtio_net.h>
 #include <linux/virtio_vsock.h>
 
-static uint64_t state;
-
 static uint64_t any(void)
 {
+	uint64_t state = own()->random;
+
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
+	own()->random = state;
 	return state;
 }
 
@@ -227,7 +228,7 @@ static uint64_t features(unsigned int device)
 
 void guest_random(uint64_t seed)
 {
-	state = seed * 0x9e3779b97f4a7c15ull + 1;
+	own()->random = seed * 0x9e3779b97f4a7c15ull + 1;
 	for (;;) {
 		unsigned int device = below(DEVICES_MAX), queue = below(3);
 

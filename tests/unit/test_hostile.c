@@ -2,8 +2,38 @@
 /*
  * Hostile guests (hostile_guest.c) in machines with all devices, a file server, a disk and peers
  * for their network and streams. The guest may end its machine; the vmm, fsd and diskd may not
- * crash, leave their jail (where they are in it: as root, without sanitizers), grow, or stop
- * listening to the monitor.
+ * crash, leave their jail (where they are in it: as root, without sanitizers), grow, fill the log,
+ * or stop listening to the monitor.
+ *
+ * Attacks on VMMs that others met, by the number that the guest has for each, and what does them:
+ *
+ *  1 descriptors beyond memory            attack_descriptors    test_virtqueue.c, fuzz_virtqueue
+ *    (CVE-2019-18960)
+ *  2 a console that nobody reads          test_vmm.c: survives_a_flood; test_vsock.c: a flood of
+ *    (CVE-2020-27174)                     what must be answered
+ *  3 no buffers to receive into           attack_starved        test_net.c, test_vsock.c
+ *    (CVE-2020-16843)
+ *  4 registers after DRIVER_OK            attack_registers      test_mmio.c
+ *    (CVE-2026-5747)
+ *  5 planted links (CVE-2026-1386)        attack_links          test_jail.c: the jail has no
+ *                                                               directory, its root is a new tmpfs
+ *  6 resets with requests under way       attack_resets         test_mmio.c, test_fsd.c
+ *    (CVE-2026-45782)
+ *  7 a disk's rewritten header            attack_disk_header    test_vm_storage.py: only raw images
+ *    (GHSA-jmr4-g2hv-mjj6)
+ *  8 configuration and numbers out of     attack_ranges         test_mmio.c
+ *    range (CVE-2021-45464)
+ *  9 names, devices, links and handles    attack_files          test_fs_attacks.c, fuzz_fuse; the
+ *    (CVE-2020-35517, CVE-2020-10717,                           attributes that a write clears:
+ *    CVE-2021-20263, CVE-2022-0358)                             test_fs_attacks.c, test_fs.py
+ * 10 writes to a shared, read-only part   attack_constants
+ *    (CVE-2026-24834)
+ * 11 rings that jump, loop or overlap     attack_rings          test_virtqueue.c
+ * 12 sectors that are not there           attack_sectors        test_disk.c
+ * 13 to 15 the same by vCPUs at once      race_rings, race_resets, race_registers
+ *  0 anything                             random_guest, random_guests (two vCPUs)
+ *
+ * Those on OCI runtimes are in tests/integration/test_attacks.py.
  */
 #include "base/fd.h"
 #include "base/file.h"
@@ -13,9 +43,11 @@
 #include "virtio/memory.h"
 #include "vm/spawn.h"
 #include "vmm/vmm.h"
+#include "vmm/x86/x86.h"
 
 #include <fcntl.h>
 #include <linux/if_tun.h>
+#include <linux/kvm.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -37,17 +69,27 @@
 #define NETS	   2u
 #define PORTS	   8u
 #define SECTORS	   2048u
-#define KEPT	   7u	       /* descriptors of a child, at most */
+#define LOG_MAX	   (4u << 10)  /* bytes of what a machine's processes say in its life */
+#define KEPT	   8u	       /* descriptors of a child, at most */
 #define QUIET_MS   30000       /* the vmm answers within this, or it hangs */
 #define GROWTH_MAX (24u << 10) /* KiB of its own, beside the guest's memory */
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
 #else
 #define SANITIZED false
 #endif
 
+/* What machines may have in common, and what they differ in. */
+struct plan {
+	const char *cmdline;
+	unsigned int vcpus;
+	const char *directory; /* NULL: one of its own */
+	int image;	       /* -1: one of its own */
+};
+
 struct machine {
+	const struct plan *plan;
 	struct vmm_config config;
 	struct fsd_config fs;
 	struct diskd_config disk;
@@ -55,6 +97,7 @@ struct machine {
 	int control, trees, console; /* our ends */
 	int nets[NETS], ports[PORTS];
 	char directory[64];
+	int log; /* what all three write to standard error */
 	bool ended;
 	unsigned int packets, streams; /* that the guest brought about */
 };
@@ -66,6 +109,27 @@ int __real_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
 	return request == TUNSETOFFLOAD ? 0 : __real_ioctl(fd, request, argument);
+}
+
+int __wrap_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
+			  struct err *err);
+int __real_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
+			  struct err *err);
+
+/*
+ * Further vCPUs begin where the first does: what a guest would need to wake them up from real mode
+ * is many instructions which a KVM without hardware emulates, and no part of what is tried here.
+ */
+int __wrap_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
+			  struct err *err)
+{
+	struct kvm_mp_state runs = { .mp_state = KVM_MP_STATE_RUNNABLE };
+
+	if (__real_x86_vcpu_setup(vcpu_fd, cpuid, true, entry, err) < 0)
+		return -1;
+	if (ioctl(vcpu_fd, KVM_SET_MP_STATE, &runs) < 0)
+		return err_set(err, errno, "let a vCPU run");
+	return 0;
 }
 
 static bool jailed(void)
@@ -86,13 +150,15 @@ static int fail_child(const struct err *err)
 	return 3;
 }
 
-/* A crash is to end the process, not to go on with the tests in it. */
-static void leave_tests(void)
+/* A crash is to end the process, not to go on with the tests in it; what it says is counted. */
+static void leave_tests(const struct machine *machine)
 {
 	static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGABRT };
 
 	for (size_t i = 0; i < ARRAY_LEN(crashes) && !SANITIZED; i++)
 		signal(crashes[i], SIG_DFL);
+	dup2(machine->log, STDERR_FILENO);
+	close(machine->log);
 }
 
 static int vmm_body(void *data, int ready_fd)
@@ -101,7 +167,7 @@ static int vmm_body(void *data, int ready_fd)
 	struct err err;
 	struct vmm *vmm = vmm_setup(&machine->config, &err);
 
-	leave_tests();
+	leave_tests(machine);
 	if (!vmm || enter(ROLE_VMM, 0, &err) < 0 || vmm_start(vmm, &err) < 0 ||
 	    (jailed() && filter_load(ROLE_VMM, &err) < 0))
 		return fail_child(&err);
@@ -115,7 +181,7 @@ static int fsd_body(void *data, int ready_fd)
 	struct err err;
 	struct fsd *fsd = fsd_setup(&machine->fs, &err);
 
-	leave_tests();
+	leave_tests(machine);
 	if (!fsd || enter(ROLE_FSD, role_reach[ROLE_FSD].capabilities, &err) < 0 ||
 	    (jailed() && (fsd_enter(fsd, &err) < 0 || filter_load(ROLE_FSD, &err) < 0)))
 		return fail_child(&err);
@@ -129,6 +195,7 @@ static int diskd_body(void *data, int ready_fd)
 	struct err err;
 	struct diskd *diskd = diskd_setup(&machine->disk, &err);
 
+	leave_tests(machine);
 	if (!diskd || enter(ROLE_DISKD, 0, &err) < 0 ||
 	    (jailed() && filter_load(ROLE_DISKD, &err) < 0))
 		return fail_child(&err);
@@ -136,13 +203,24 @@ static int diskd_body(void *data, int ready_fd)
 	return diskd_run(diskd, &err) < 0 ? fail_child(&err) : 0;
 }
 
+static void show_log(const struct machine *machine)
+{
+	char text[4096];
+	ssize_t n;
+
+	lseek(machine->log, 0, SEEK_SET);
+	while ((n = read(machine->log, text, sizeof(text))) > 0)
+		(void)!write(STDERR_FILENO, text, (size_t)n);
+}
+
 /* Without root there are no namespaces to be had. */
 static void start_child(struct machine *machine, struct child *child, enum role role,
-			const int *keep, size_t count, int (*body)(void *data, int ready_fd))
+			const int *given, size_t count, int (*body)(void *data, int ready_fd))
 {
 	struct err err = { 0 };
-	int pair[2];
+	int pair[2], keep[KEPT] = { machine->log };
 
+	memcpy(keep + 1, given, count++ * sizeof(int));
 	*child = (struct child){ .pidfd = -1, .ready_fd = -1 };
 	if (jailed()) {
 		if (spawn(child, role, keep, count, body, machine, &err) < 0)
@@ -160,14 +238,21 @@ static void start_child(struct machine *machine, struct child *child, enum role 
 		close(pair[1]);
 		child->ready_fd = pair[0];
 	}
-	if (spawn_wait_ready(child, role, &err) < 0)
+	if (spawn_wait_ready(child, role, &err) < 0) {
+		show_log(machine);
 		fail_msg("%s", err.text);
+	}
 }
 
 static void make_files(struct machine *machine)
 {
 	int directory;
 
+	if (machine->plan->directory) {
+		snprintf(machine->directory, sizeof(machine->directory), "%s",
+			 machine->plan->directory);
+		return;
+	}
 	strcpy(machine->directory, "/tmp/moat-hostile.XXXXXX");
 	assert_non_null(mkdtemp(machine->directory));
 	directory = open(machine->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -189,6 +274,10 @@ static void check_files(struct machine *machine)
 	assert_non_null(text);
 	assert_string_equal(text, "secret");
 	free(text);
+	snprintf(path, sizeof(path), "%s/made", machine->directory);
+	assert_int_equal(access(path, F_OK), -1);
+	if (machine->plan->directory)
+		return;
 	snprintf(command, sizeof(command), "rm -rf %s", machine->directory);
 	assert_int_equal(system(command), 0);
 }
@@ -252,8 +341,9 @@ static void add_port(struct machine *machine, uint32_t port)
 /* Returns the vmm's end. */
 static int start_disk(struct machine *machine)
 {
-	int pair[2], image = memfd_create("image", MFD_CLOEXEC);
+	int pair[2], image = machine->plan->image;
 
+	image = image < 0 ? memfd_create("image", MFD_CLOEXEC) : fcntl(image, F_DUPFD_CLOEXEC, 3);
 	assert_int_equal(ftruncate(image, SECTORS * DISK_SECTOR), 0);
 	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
 	machine->disk = (struct diskd_config){ .image_fd = image,
@@ -270,12 +360,12 @@ static int start_disk(struct machine *machine)
 	return pair[0];
 }
 
-static void open_machine(struct machine *machine, const char *cmdline)
+static void open_machine(struct machine *machine, const struct plan *plan)
 {
 	int control[2], trees[2], queues[2], console[2], net[2], disk;
 	struct err err;
 
-	*machine = (struct machine){ 0 };
+	*machine = (struct machine){ .plan = plan, .log = memfd_create("log", MFD_CLOEXEC) };
 	memset(machine->ports, -1, sizeof(machine->ports));
 	make_files(machine);
 	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, control), 0);
@@ -286,10 +376,10 @@ static void open_machine(struct machine *machine, const char *cmdline)
 		.kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC),
 		.memory_fd = guest_memory_create(MEMORY, &err),
 		.memory_size = MEMORY,
-		.vcpus = 1,
+		.vcpus = plan->vcpus,
 		.kernel_fd = open(HOSTILE_GUEST, O_RDONLY | O_CLOEXEC),
 		.initrd_fd = -1,
-		.cmdline = cmdline,
+		.cmdline = plan->cmdline,
 		.control_fd = control[1],
 		.fs_fd = queues[0],
 		.serial_fd = console[1],
@@ -344,7 +434,7 @@ static long own_memory(pid_t pid)
 	return size;
 }
 
-static void check_child(struct child *child, const char *name)
+static void check_child(struct machine *machine, struct child *child, const char *name)
 {
 	int status;
 
@@ -352,7 +442,19 @@ static void check_child(struct child *child, const char *name)
 	child->pid = 0;
 	fd_replace(&child->pidfd, -1);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		show_log(machine);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		fail_msg("the %s ended with status %#x", name, status);
+}
+
+/* The guest chooses how often it breaks a device, and so may not choose how much is said of it. */
+static void check_log(struct machine *machine)
+{
+	off_t size = lseek(machine->log, 0, SEEK_END);
+
+	if (size > LOG_MAX)
+		fail_msg("the guest had %lld bytes logged", (long long)size);
+	show_log(machine);
 }
 
 static void close_machine(struct machine *machine)
@@ -362,10 +464,12 @@ static void close_machine(struct machine *machine)
 	if (!SANITIZED)
 		assert_in_range(own_memory(machine->diskd.pid), 0,
 				GROWTH_MAX); /* 0: it has ended */
-	check_child(&machine->vmm, "vmm");
-	check_child(&machine->diskd, "disk server");
+	check_child(machine, &machine->vmm, "vmm");
+	check_child(machine, &machine->diskd, "disk server");
 	close(machine->trees);
-	check_child(&machine->fsd, "file server");
+	check_child(machine, &machine->fsd, "file server");
+	check_log(machine);
+	close(machine->log);
 	close(machine->control);
 	close(machine->console);
 	for (uint32_t i = 0; i < NETS; i++)
@@ -394,6 +498,18 @@ static bool take_event(struct machine *machine)
 	return false;
 }
 
+/* As many as there is room for: a guest that takes none has some waiting. */
+static void send_packets(struct machine *machine)
+{
+	static char packet[2100];
+	static unsigned int turn;
+
+	turn++;
+	for (uint32_t i = 0; i < NETS; i++)
+		for (size_t size = 20; size < 2000; size += 333)
+			(void)!send(machine->nets[i], packet, size + turn % 60, 0);
+}
+
 /* The other ends of streams and networks take what comes, and say something now and then. */
 static void exchange(struct machine *machine)
 {
@@ -401,13 +517,10 @@ static void exchange(struct machine *machine)
 	static unsigned int turn;
 
 	turn++;
-	for (uint32_t i = 0; i < NETS; i++) {
+	send_packets(machine);
+	for (uint32_t i = 0; i < NETS; i++)
 		while (recv(machine->nets[i], junk, sizeof(junk), 0) > 0)
 			machine->packets++;
-		memset(junk, 0, 12);
-		for (size_t size = 20; size < 2000; size += 333)
-			(void)!send(machine->nets[i], junk, size + turn % 60, 0);
-	}
 	for (uint32_t i = 0; i < PORTS; i++) {
 		if (machine->ports[i] < 0 || (turn + i) % 3)
 			continue;
@@ -428,20 +541,20 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void run_attack(const char *number, const char *says)
+static void run_plan(const struct plan *plan, const char *says)
 {
 	struct machine machine;
-	char text[200] = "", cmdline[32];
+	char text[200] = "";
 	uint64_t end = now_ms() + 4 * QUIET_MS;
 	size_t used = 0;
 
-	snprintf(cmdline, sizeof(cmdline), "attack=%s", number);
-	open_machine(&machine, cmdline);
+	open_machine(&machine, plan);
 	while (!machine.ended) {
 		struct pollfd ready = { .fd = machine.control, .events = POLLIN };
 
-		if (poll(&ready, 1, 50) > 0)
+		if (poll(&ready, 1, 10) > 0)
 			take_event(&machine);
+		send_packets(&machine);
 		assert_true(now_ms() < end);
 	}
 	for (ssize_t n; used < sizeof(text) - 1 &&
@@ -451,34 +564,66 @@ static void run_attack(const char *number, const char *says)
 	assert_string_equal(text, says);
 }
 
-static void attack_descriptors(void **state)
+static void run_attack(const char *number, unsigned int vcpus, const char *says)
 {
-	run_attack("1", "descriptors: ok\n");
+	struct plan plan = { .vcpus = vcpus, .image = -1 };
+	char cmdline[40];
+
+	snprintf(cmdline, sizeof(cmdline), "attack=%s vcpus=%u", number, vcpus);
+	plan.cmdline = cmdline;
+	run_plan(&plan, says);
 }
 
-static void attack_registers(void **state)
+#define ATTACK(name, number, says)                                                                 \
+	static void attack_##name(void **state)                                                    \
+	{                                                                                          \
+		run_attack(number, 1, says ": ok\n");                                              \
+	}
+#define RACE(name, number, says)                                                                   \
+	static void race_##name(void **state)                                                      \
+	{                                                                                          \
+		run_attack(number, 3, says ": ok\n");                                              \
+	}
+
+ATTACK(descriptors, "1", "descriptors")
+ATTACK(starved, "3", "starved")
+ATTACK(registers, "4", "registers")
+ATTACK(resets, "6", "resets")
+ATTACK(ranges, "8", "ranges")
+ATTACK(files, "9", "files")
+ATTACK(rings, "11", "rings")
+ATTACK(sectors, "12", "sectors")
+RACE(rings, "13", "racing rings")
+RACE(resets, "14", "racing resets")
+RACE(registers, "15", "racing registers")
+
+/* What one guest has planted is there when the next machine starts in the same tree. */
+static void attack_links(void **state)
 {
-	run_attack("4", "registers: ok\n");
+	struct machine first = { .plan = &(struct plan){ .image = -1 } };
+	struct plan plan = { .vcpus = 1, .image = -1 };
+
+	make_files(&first);
+	plan.directory = first.directory;
+	plan.cmdline = "attack=5";
+	run_plan(&plan, "links: ok\n");
+	plan.cmdline = "attack=5 again=1";
+	run_plan(&plan, "links: ok\n");
+	check_files(&first);
 }
 
-static void attack_resets(void **state)
+/* The next machine with the image takes it for what the first took it for. */
+static void attack_disk_header(void **state)
 {
-	run_attack("6", "resets: ok\n");
-}
+	struct plan plan = { .cmdline = "attack=7", .vcpus = 1 };
+	struct stat st;
 
-static void attack_ranges(void **state)
-{
-	run_attack("8", "ranges: ok\n");
-}
-
-static void attack_sectors(void **state)
-{
-	run_attack("12", "sectors: ok\n");
-}
-
-static void attack_files(void **state)
-{
-	run_attack("9", "files: ok\n");
+	plan.image = memfd_create("image", MFD_CLOEXEC);
+	run_plan(&plan, "disk header: ok\n");
+	run_plan(&plan, "disk header: ok\n");
+	assert_int_equal(fstat(plan.image, &st), 0);
+	assert_int_equal(st.st_size, SECTORS * DISK_SECTOR);
+	close(plan.image);
 }
 
 static void attack_constants(void **state)
@@ -486,7 +631,7 @@ static void attack_constants(void **state)
 	size_t before_size, after_size;
 	char *before = file_read(AT_FDCWD, HOSTILE_GUEST, 1 << 22, &before_size, NULL), *after;
 
-	run_attack("10", "constants: ok\n");
+	run_attack("10", 1, "constants: ok\n");
 	after = file_read(AT_FDCWD, HOSTILE_GUEST, 1 << 22, &after_size, NULL);
 	assert_int_equal(before_size, after_size);
 	assert_memory_equal(before, after, before_size);
@@ -494,20 +639,16 @@ static void attack_constants(void **state)
 	free(after);
 }
 
-static void attack_rings(void **state)
-{
-	run_attack("11", "rings: ok\n");
-}
-
 /* Runs one guest until it ends or the time is over; then the vmm still hears the monitor. */
-static void run_random(unsigned int seed, uint64_t end)
+static void run_random(unsigned int seed, unsigned int vcpus, uint64_t end)
 {
 	struct machine machine;
 	char cmdline[64];
+	struct plan plan = { .cmdline = cmdline, .vcpus = vcpus, .image = -1 };
 	uint64_t stop_sent = 0;
 
 	snprintf(cmdline, sizeof(cmdline), "attack=0 seed=%u", seed);
-	open_machine(&machine, cmdline);
+	open_machine(&machine, &plan);
 	while (!machine.ended) {
 		struct pollfd ready = { .fd = machine.control, .events = POLLIN };
 		uint64_t now = now_ms();
@@ -528,24 +669,37 @@ static void run_random(unsigned int seed, uint64_t end)
 	close_machine(&machine);
 }
 
-static void random_guest(void **state)
+static void run_randoms(unsigned int vcpus)
 {
 	const char *given = getenv("MOAT_SEED");
 	unsigned int seed = given ? (unsigned int)atoi(given) : 1;
 	uint64_t end = now_ms() + (getenv("MOAT_TEST_ALL") ? 60000 : 5000);
 
 	while (now_ms() < end)
-		run_random(seed++, end);
+		run_random(seed++, vcpus, end);
+}
+
+static void random_guest(void **state)
+{
+	run_randoms(1);
+}
+
+static void random_guests(void **state)
+{
+	run_randoms(2);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attack_descriptors), cmocka_unit_test(attack_registers),
-		cmocka_unit_test(attack_resets),      cmocka_unit_test(attack_ranges),
-		cmocka_unit_test(attack_sectors),     cmocka_unit_test(attack_files),
+		cmocka_unit_test(attack_descriptors), cmocka_unit_test(attack_starved),
+		cmocka_unit_test(attack_registers),   cmocka_unit_test(attack_links),
+		cmocka_unit_test(attack_resets),      cmocka_unit_test(attack_disk_header),
+		cmocka_unit_test(attack_ranges),      cmocka_unit_test(attack_files),
 		cmocka_unit_test(attack_constants),   cmocka_unit_test(attack_rings),
-		cmocka_unit_test(random_guest),
+		cmocka_unit_test(attack_sectors),     cmocka_unit_test(race_rings),
+		cmocka_unit_test(race_resets),	      cmocka_unit_test(race_registers),
+		cmocka_unit_test(random_guest),	      cmocka_unit_test(random_guests),
 	};
 
 	if (access("/dev/kvm", R_OK | W_OK) < 0) {
