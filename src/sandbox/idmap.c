@@ -7,18 +7,12 @@
 #include "sandbox/namespaces.h"
 
 #include "base/fd.h"
-#include "base/proc.h"
+#include "base/userns.h"
 #include "oci/config.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/sched.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 static uint32_t host_root(const struct oci_id_mapping *maps, size_t count)
@@ -29,49 +23,19 @@ static uint32_t host_root(const struct oci_id_mapping *maps, size_t count)
 	return UINT32_MAX;
 }
 
-/* A process has to live in the namespace while its maps are written: until we close our end. */
-static _Noreturn void hold(int ours, int its)
+static int map_ids(const void *config, int proc, pid_t pid, struct err *err)
 {
-	char byte;
-
-	close(ours);
-	_exit(fd_read_full(its, &byte, 1) < 0);
+	return namespaces_map_ids(config, proc, pid, err);
 }
 
 int idmap_open(struct idmap *map, const struct oci_linux *config, int proc, struct err *err)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND,
-		.exit_signal = SIGCHLD,
-	};
-	_cleanup_fd_ int ours = -1, its = -1;
-	int fd = -1, pair[2];
-	char path[32];
-	pid_t holder;
-
-	if (fd_socketpair(SOCK_STREAM, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	ours = pair[0];
-	its = pair[1];
-	holder = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (holder == 0)
-		hold(ours, its);
-	if (holder < 0)
-		return err_set(err, errno, "make a user namespace");
-	snprintf(path, sizeof(path), "%d/ns/user", (int)holder);
-	if (namespaces_map_ids(config, proc, holder, err) == 0) {
-		fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			err_set(err, errno, "open the user namespace");
-	}
-	fd_replace(&ours, -1);
-	proc_wait(holder);
 	*map = (struct idmap){
-		.userns = fd,
+		.userns = userns_make(proc, map_ids, config, err),
 		.uid = host_root(config->uid_mappings, config->n_uid_mappings),
 		.gid = host_root(config->gid_mappings, config->n_gid_mappings),
 	};
-	return fd < 0 ? -1 : 0;
+	return map->userns < 0 ? -1 : 0;
 }
 
 int idmap_tree(const struct idmap *map, int *tree, const char *path, bool recursive,

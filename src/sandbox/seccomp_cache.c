@@ -6,6 +6,7 @@
  * directory that nobody else can write to.
  */
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "oci/config.h"
 #include "sandbox/seccomp_private.h"
@@ -99,11 +100,7 @@ int seccomp_cache_open(const char *path)
 
 static void entry_name(const struct seccomp_key *key, char name[32])
 {
-	uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-	for (size_t i = 0; i < key->size; i++)
-		hash = (hash ^ (unsigned char)key->bytes[i]) * 1099511628211u;
-	snprintf(name, 32, "%016llx", (unsigned long long)hash);
+	snprintf(name, 32, "%016llx", (unsigned long long)hash_bytes(key->bytes, key->size));
 }
 
 static bool is_entry(const char *bytes, size_t size, const struct seccomp_key *key,

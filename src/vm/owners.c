@@ -5,27 +5,22 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "base/str.h"
+#include "base/userns.h"
 #include "oci/config.h"
 
 #include <fcntl.h>
-#include <linux/sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 
 struct mappings {
 	const struct oci_id_mapping *uids, *gids;
 	size_t n_uids, n_gids;
 };
 
-static int write_map(pid_t pid, const char *file, const struct oci_id_mapping *maps, size_t count,
-		     struct err *err)
+static int write_map(int proc, pid_t pid, const char *file, const struct oci_id_mapping *maps,
+		     size_t count, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("/proc/%d/%s", (int)pid, file);
+	_cleanup_free_ char *path = xasprintf("%d/%s", (int)pid, file);
 	_cleanup_free_ char *text = xstrdup("");
 
 	for (size_t i = 0; i < count; i++) {
@@ -35,47 +30,26 @@ static int write_map(pid_t pid, const char *file, const struct oci_id_mapping *m
 		free(text);
 		text = longer;
 	}
-	return file_write(AT_FDCWD, path, text, err);
+	return file_write(proc, path, text, err);
 }
 
-/* A process has to live in the namespace while its maps are written: until we close our end. */
-static _Noreturn void hold(int ours, int its)
+static int write_maps(const void *data, int proc, pid_t pid, struct err *err)
 {
-	char byte;
+	const struct mappings *maps = data;
 
-	close(ours);
-	_exit(fd_read_full(its, &byte, 1) < 0);
+	if (write_map(proc, pid, "uid_map", maps->uids, maps->n_uids, err) < 0)
+		return -1;
+	return write_map(proc, pid, "gid_map", maps->gids, maps->n_gids, err);
 }
 
 /* Returns a user namespace with these maps, or -1 with err set. */
 static int make_namespace(const struct mappings *maps, struct err *err)
 {
-	struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND,
-				   .exit_signal = SIGCHLD };
-	_cleanup_fd_ int ours = -1, its = -1;
-	int namespace = -1, pair[2];
-	char path[64];
-	pid_t holder;
+	_cleanup_fd_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd_socketpair(SOCK_STREAM, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	ours = pair[0];
-	its = pair[1];
-	holder = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (holder == 0)
-		hold(ours, its);
-	if (holder < 0)
-		return err_set(err, errno, "make a user namespace");
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)holder);
-	if (write_map(holder, "uid_map", maps->uids, maps->n_uids, err) == 0 &&
-	    write_map(holder, "gid_map", maps->gids, maps->n_gids, err) == 0) {
-		namespace = open(path, O_RDONLY | O_CLOEXEC);
-		if (namespace < 0)
-			err_set(err, errno, "open the user namespace");
-	}
-	fd_replace(&ours, -1);
-	proc_wait(holder);
-	return namespace;
+	if (proc < 0)
+		return err_set(err, errno, "open /proc");
+	return userns_make(proc, write_maps, maps, err);
 }
 
 static bool wants(const struct oci_mount *mount, bool *recursive)

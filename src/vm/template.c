@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "oci/config.h"
@@ -104,11 +105,8 @@ static char *make_key(const struct machine *machine, struct err *err)
 
 static void set_name(struct template *template)
 {
-	uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-	for (size_t i = 0; i < template->key_size; i++)
-		hash = (hash ^ (unsigned char)template->key[i]) * 1099511628211u;
-	snprintf(template->name, sizeof(template->name), "%016llx", (unsigned long long)hash);
+	snprintf(template->name, sizeof(template->name), "%016llx",
+		 (unsigned long long)hash_bytes(template->key, template->key_size));
 }
 
 /* One that is not as we leave them is none. */

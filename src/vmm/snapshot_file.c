@@ -2,6 +2,7 @@
 /* The head of a snapshot: its layout, its making, and its checks. */
 #include "vmm/snapshot.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "vmm/vmm.h"
 #include "vmm/x86/x86.h"
@@ -18,10 +19,10 @@ static uint64_t checksum(const struct snapshot_header *header)
 {
 	const uint64_t *words = (const uint64_t *)header;
 	const size_t own = offsetof(struct snapshot_header, checksum) / sizeof(*words);
-	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+	uint64_t hash = HASH_START;
 
 	for (size_t i = 0; i < header->head_size / sizeof(*words); i++)
-		hash = (hash ^ (i == own ? 0 : words[i])) * 1099511628211u;
+		hash = hash_add(hash, i == own ? 0 : words[i]);
 	return hash;
 }
 

@@ -2,15 +2,18 @@
 /* The base library: numbers, signals, escapes, paths in a hostile root, passing of descriptors. */
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/userns.h"
 #include "base/utf8.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -311,6 +314,47 @@ static void test_proc(void **state)
 	assert_int_equal(proc_wait(pid), 128 + SIGKILL);
 }
 
+/* The published values of the function. */
+static void test_hash(void **state)
+{
+	assert_true(hash_bytes("", 0) == 0xcbf29ce484222325u);
+	assert_true(hash_bytes("a", 1) == 0xaf63dc4c8601ec8cu);
+	assert_true(hash_bytes("foobar", 6) == 0x85944171f73967e8u);
+}
+
+static int map_nothing(const void *data, int proc, pid_t pid, struct err *err)
+{
+	struct stat *own = (struct stat *)data, its;
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
+	assert_int_equal(fstatat(proc, path, &its, 0), 0);
+	if (!own->st_ino)
+		return err_set(err, 0, "map nothing");
+	assert_true(its.st_ino != own->st_ino);
+	*own = its;
+	return 0;
+}
+
+static void test_user_namespace(void **state)
+{
+	_cleanup_fd_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	struct stat seen, st;
+	struct err err = { 0 };
+
+	assert_int_equal(fstatat(proc, "self/ns/user", &seen, 0), 0);
+	fd = userns_make(proc, map_nothing, &seen, &err);
+	if (fd < 0 && (err.code == EPERM || err.code == ENOSPC))
+		skip(); /* this machine lets nobody make any */
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_ino == seen.st_ino);
+	seen.st_ino = 0;
+	assert_int_equal(userns_make(proc, map_nothing, &seen, &err), -1);
+	assert_string_equal(err.text, "map nothing");
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left in either */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +371,8 @@ int main(void)
 		cmocka_unit_test(test_close_except),
 		cmocka_unit_test(test_read_text),
 		cmocka_unit_test(test_proc),
+		cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_user_namespace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

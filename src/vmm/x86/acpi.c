@@ -83,16 +83,6 @@ struct writer {
 	bool full;
 };
 
-static uint8_t checksum(const void *data, size_t size)
-{
-	const uint8_t *bytes = data;
-	uint8_t sum = 0;
-
-	for (size_t i = 0; i < size; i++)
-		sum = (uint8_t)(sum + bytes[i]);
-	return (uint8_t)-sum;
-}
-
 static void put(struct writer *writer, const void *data, size_t size)
 {
 	if (writer->size - writer->used < size) {
@@ -126,7 +116,7 @@ static uint64_t finish(struct writer *writer, size_t start)
 	memcpy(&header, writer->host + start, sizeof(header));
 	header.length = (uint32_t)(writer->used - start);
 	memcpy(writer->host + start, &header, sizeof(header));
-	header.checksum = checksum(writer->host + start, header.length);
+	header.checksum = x86_table_checksum(writer->host + start, header.length);
 	memcpy(writer->host + start, &header, sizeof(header));
 	writer->used = (writer->used + TABLES_ALIGN - 1) & ~(size_t)(TABLES_ALIGN - 1);
 	if (writer->used > writer->size)
@@ -286,8 +276,8 @@ int x86_acpi_write(const struct guest_memory *memory, unsigned int vcpus,
 	if (writer.full)
 		return err_set(err, 0, "write ACPI tables: %u vCPUs and %u devices do not fit",
 			       vcpus, count);
-	pointer.checksum = checksum(&pointer, offsetof(struct acpi_pointer, length));
-	pointer.extended_checksum = checksum(&pointer, sizeof(pointer));
+	pointer.checksum = x86_table_checksum(&pointer, offsetof(struct acpi_pointer, length));
+	pointer.extended_checksum = x86_table_checksum(&pointer, sizeof(pointer));
 	memcpy(writer.host, &pointer, sizeof(pointer));
 	return 0;
 }

@@ -73,16 +73,6 @@ static void add(struct table *table, const void *entry, size_t size)
 	table->entries++;
 }
 
-static uint8_t checksum(const void *data, size_t size)
-{
-	const uint8_t *bytes = data;
-	uint8_t sum = 0;
-
-	for (size_t i = 0; i < size; i++)
-		sum = (uint8_t)(sum + bytes[i]);
-	return (uint8_t)-sum;
-}
-
 static void add_processors(struct table *table, unsigned int vcpus)
 {
 	for (unsigned int i = 0; i < vcpus; i++) {
@@ -166,9 +156,9 @@ int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, uin
 	header.entries = table.entries;
 	header.length = (uint16_t)(table.at - start);
 	memcpy(start, &header, sizeof(header));
-	header.checksum = checksum(start, header.length);
+	header.checksum = x86_table_checksum(start, header.length);
 	memcpy(start, &header, sizeof(header));
-	pointer.checksum = checksum(&pointer, sizeof(pointer));
+	pointer.checksum = x86_table_checksum(&pointer, sizeof(pointer));
 	memcpy(host, &pointer, sizeof(pointer));
 	return 0;
 }

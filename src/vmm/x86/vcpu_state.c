@@ -7,6 +7,7 @@
  */
 #include "vmm/x86/vcpu_state.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -177,10 +178,7 @@ int x86_chips_restore(int vm_fd, const struct x86_chips_state *state, struct err
 
 uint64_t x86_vcpu_identity(int vcpu_fd, const struct kvm_cpuid2 *cpuid)
 {
-	const unsigned char *bytes = (const unsigned char *)cpuid->entries;
-	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+	uint64_t hash = hash_bytes(cpuid->entries, cpuid->nent * sizeof(cpuid->entries[0]));
 
-	for (size_t i = 0; i < cpuid->nent * sizeof(cpuid->entries[0]); i++)
-		hash = (hash ^ bytes[i]) * 1099511628211u;
 	return hash ^ (uint64_t)ioctl(vcpu_fd, KVM_GET_TSC_KHZ, 0);
 }

@@ -78,6 +78,17 @@ int x86_boot_setup(const struct guest_memory *memory, const struct x86_kernel *k
 		   int initrd_fd, const char *cmdline, unsigned int vcpus, uint32_t lines,
 		   struct err *err);
 
+/* x86_table_checksum() - what makes the bytes of a table sum up to 0, in both specifications. */
+static inline uint8_t x86_table_checksum(const void *data, size_t size)
+{
+	const uint8_t *bytes = data;
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < size; i++)
+		sum = (uint8_t)(sum + bytes[i]);
+	return (uint8_t)-sum;
+}
+
 /* x86_mptable_write() - the MultiProcessor Specification 1.4's table: CPUs, interrupt lines. */
 int x86_mptable_write(const struct guest_memory *memory, unsigned int vcpus, uint32_t lines,
 		      struct err *err);
