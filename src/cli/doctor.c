@@ -130,6 +130,7 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	doctor_privileges(&diagnosis);
 	doctor_cgroups(&diagnosis);
 	doctor_sandbox(&diagnosis, runtime->settings);
+	doctor_cache(&diagnosis, runtime->settings);
 	doctor_vm(&diagnosis, runtime->settings);
 	doctor_state(&diagnosis, runtime);
 	doctor_checkpoint(&diagnosis);

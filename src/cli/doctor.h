@@ -52,6 +52,7 @@ void doctor_kernel(struct diagnosis *diagnosis);     /* version, system calls, s
 void doctor_privileges(struct diagnosis *diagnosis); /* capabilities, namespaces */
 void doctor_cgroups(struct diagnosis *diagnosis);    /* layout, controllers */
 void doctor_sandbox(struct diagnosis *diagnosis, const struct moat_settings *settings);
+void doctor_cache(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings);
 void doctor_state(struct diagnosis *diagnosis, const struct runtime *runtime);
 void doctor_checkpoint(struct diagnosis *diagnosis);

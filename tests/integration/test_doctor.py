@@ -65,6 +65,18 @@ class Doctor(harness.Case):
         self.assertEqual(roles["vmm"]["capabilities"], [])
         self.assertTrue(all(call["checked"] for call in roles["vmm"]["calls"] if call["name"] in ("ioctl", "mmap", "clone")))
 
+    def test_cache_without_unnamed_files(self):
+        self.assertEqual(self.findings()[0]["cache"]["verdict"], "ok")
+        self.settings["cache"] = os.path.join(self.work, "not", "yet", "there")
+        self.write_settings()
+        self.assertEqual(self.findings()[0]["cache"]["verdict"], "ok")
+        self.settings["cache"] = "/dev/pts/moat"
+        self.write_settings()
+        cache = self.findings()[0]["cache"]
+        self.assertEqual(cache["verdict"], "warn")
+        self.assertIn("/dev/pts has no unnamed files", cache["finding"])
+        self.assertIn('"cache" in the operator', cache["advice"])
+
     def test_memory_of_a_machine(self):
         self.settings.update(memory=100 << 20, overhead=20 << 20)
         self.write_settings()
