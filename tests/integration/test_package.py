@@ -58,3 +58,36 @@ class Package(harness.Case):
         self.run_in(tree, "dpkg", "--purge", "moat")
         self.assertEqual(self.files(tree) - before, set())
         self.assertEqual(before - self.files(tree), set())
+
+
+class Uninstall(harness.Case):
+    def test_uninstall(self):
+        """What meson install has put anywhere goes with the README's command."""
+        with open(os.path.join(harness.TOP, "README.md"), encoding="utf-8") as f:
+            self.assertIn("\nninja -C build uninstall ", f.read())
+        top = os.path.join(self.work, "installed")
+        self.keep(os.path.join(harness.BUILD, "meson-logs/install-log.txt"))
+        for command in (["meson", "install", "-C", harness.BUILD, "--no-rebuild", "--destdir", top],
+                        ["ninja", "-C", harness.BUILD, "uninstall"]):
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            found = " ".join(os.path.join(directory, name) for directory, _, names in os.walk(top) for name in names)
+            if command[0] == "meson":
+                for path in ("/bin/moat ", "/bin/moat-sandbox", "/man1/moat.1 ", "/lib/moat/agent.cpio"):
+                    self.assertIn(path, found + " ")
+        self.assertEqual(found, "")
+
+    def keep(self, log):
+        """By it what was really installed from this build directory can be removed one day."""
+        before = None
+        if os.path.exists(log):
+            with open(log, encoding="utf-8") as f:
+                before = f.read()
+
+        def restore():
+            if before is None:
+                os.unlink(log)
+                return
+            with open(log, "w", encoding="utf-8") as f:
+                f.write(before)
+        self.addCleanup(restore)
