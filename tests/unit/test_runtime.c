@@ -110,7 +110,7 @@ static int setup(void **state)
 	_cleanup_free_ char *rootfs = NULL;
 
 	memset(&engine, 0, sizeof(engine));
-	strcpy(f->directory, "/tmp/moat-test-XXXXXX");
+	snprintf(f->directory, sizeof(f->directory), "/tmp/moat-test-XXXXXX");
 	if (!mkdtemp(f->directory))
 		return -1;
 	f->root = xasprintf("%s/state/below", f->directory);

@@ -88,7 +88,7 @@ static int compare_names(const void *a, const void *b)
 void tell_names(const char *name, const char *path)
 {
 	char *names[64], text[1024] = "";
-	size_t count = 0;
+	size_t count = 0, used = 0;
 	DIR *dir = opendir(path);
 
 	if (!dir) {
@@ -100,8 +100,8 @@ void tell_names(const char *name, const char *path)
 	closedir(dir);
 	qsort(names, count, sizeof(*names), compare_names);
 	for (size_t i = 0; i < count; i++) {
-		if (strlen(text) + strlen(names[i]) + 2 < sizeof(text))
-			strcat(strcat(text, " "), names[i]);
+		if (used + strlen(names[i]) + 2 < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, " %s", names[i]);
 		free(names[i]);
 	}
 	tell(name, "%s", text + 1);

@@ -142,14 +142,13 @@ void group_renames(void)
 
 static void deep(void)
 {
-	char path[8192] = "";
+	static const char step[] = "0123456789012345678901234567890123456789";
+	char path[8192];
 	int depth = 0;
 
-	while (strlen(path) < 5000) {
-		if (mkdir("0123456789012345678901234567890123456789", 0755) < 0 ||
-		    chdir("0123456789012345678901234567890123456789") < 0)
+	while ((size_t)depth * sizeof(step) < 5000) {
+		if (mkdir(step, 0755) < 0 || chdir(step) < 0)
 			break;
-		strcat(path, "0123456789012345678901234567890123456789/");
 		depth++;
 	}
 	tell("depth", "%d", depth);

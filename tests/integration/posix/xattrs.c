@@ -10,6 +10,7 @@ static void list(const char *name, const char *path)
 {
 	char names[1024], text[1024] = "";
 	ssize_t n = llistxattr(path, names, sizeof(names));
+	size_t used = 0;
 	int count = 0;
 
 	/* Sorted: the order is the file system's own. */
@@ -21,7 +22,8 @@ static void list(const char *name, const char *path)
 				next = names + at;
 		if (!next)
 			break;
-		strcat(strcat(text, " "), next);
+		if (used + strlen(next) + 2 < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, " %s", next);
 		best = next;
 		count++;
 	}
