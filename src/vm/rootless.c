@@ -14,9 +14,11 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 #define MAP_MAX 65536u
@@ -79,13 +81,28 @@ int rootless_enter(const struct oci_linux *linux_, struct err *err)
 	return map_to_itself("/proc/self/gid_map", gid, err);
 }
 
-int rootless_join(pid_t pid, int network, struct err *err)
+bool rootless_one_way(void)
+{
+	_cleanup_fd_ int network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int owner = network < 0 ? -1 : ioctl(network, NS_GET_USERNS);
+
+	return owner < 0 || rootless_caller();
+}
+
+static int join_user(pid_t pid, struct err *err)
 {
 	_cleanup_free_ char *path = xasprintf("/proc/%d/ns/user", (int)pid);
 	_cleanup_fd_ int user = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (user < 0 || setns(user, CLONE_NEWUSER) < 0)
 		return err_set(err, errno, "enter the container's user namespace");
+	return 0;
+}
+
+int rootless_join(pid_t pid, int network, struct err *err)
+{
+	if (rootless_caller() && join_user(pid, err) < 0)
+		return -1;
 	if (setns(network, CLONE_NEWNET) < 0)
 		return err_set(err, errno, "enter the container's network namespace");
 	return 0;

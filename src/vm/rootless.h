@@ -20,8 +20,15 @@ bool rootless_caller(void);
 int rootless_enter(const struct oci_linux *linux_, struct err *err);
 
 /*
- * rootless_join() - enter the user namespace of a monitor and a network namespace that belongs to
- * it. Returns 0, or -1 with err set.
+ * rootless_one_way() - whether the caller, once in a container's network namespace, could not come
+ * back: an ordinary user, or root of a user namespace (as podman makes one) that has no rights over
+ * the network that it was called in.
+ */
+bool rootless_one_way(void);
+
+/*
+ * rootless_join() - enter a container's network namespace for good; a caller without rights enters
+ * the user namespace of its monitor first. Returns 0, or -1 with err set.
  */
 int rootless_join(pid_t pid, int network, struct err *err);
 

@@ -72,7 +72,7 @@ static int find_network(const struct container *container, struct network *netwo
 
 	if (namespace < 0)
 		return -1;
-	if (!rootless_caller())
+	if (!rootless_one_way())
 		return network_attach(network, namespace, err);
 	/* For good: start_apart() is why that harms nobody. */
 	if (rootless_join(container->pid, namespace, err) < 0)
@@ -113,7 +113,7 @@ static int start(const struct container *container, struct err *err)
 
 /*
  * An ordinary user has rights over the network namespace only in the user namespace that it belongs
- * to, and there is no way back from that: so a child goes.
+ * to, and there is no way back from that, nor for root of a user namespace: so a child goes.
  */
 static int start_apart(const struct container *container, struct err *err)
 {
@@ -146,5 +146,5 @@ static int start_apart(const struct container *container, struct err *err)
 
 int vm_start(struct container *container, struct err *err)
 {
-	return rootless_caller() ? start_apart(container, err) : start(container, err);
+	return rootless_one_way() ? start_apart(container, err) : start(container, err);
 }

@@ -9,9 +9,13 @@ import stat
 import subprocess
 import time
 
+import bundles
+
 HOME = "/tmp/engines"  # everything of the engines: stores, sockets, configurations
+CACHE = HOME + "/cache"  # the tests' own, as it is without our overlays
 CLONE_NEWCGROUP = 0x02000000
 USER, USER_ID, USER_IDS = "moat-tester", 4321, 500000  # the rootless one, and the first of its subordinate ids
+KVM_GROUP = 991  # as kvm is in Debian: of those that may have microVMs
 
 
 def hierarchies():
@@ -96,7 +100,10 @@ def enter_cgroups(paths):
 
 def prepare():
     """What of this machine an engine may write, it gets a copy of; and the rootless user."""
-    os.makedirs(HOME)
+    os.makedirs(CACHE)
+    if os.path.isdir(bundles.CACHE):
+        # The kernel stacks two overlays: where the root is one, an engine's over ours would be the third (EINVAL).
+        subprocess.run(["mount", "--bind", bundles.CACHE, CACHE], check=True)
     for path in ("/etc", "/var", "/root"):
         upper, work = HOME + "/upper" + path, HOME + "/work" + path
         os.makedirs(upper)
@@ -114,7 +121,16 @@ def prepare():
         with open(name, "a") as f:
             f.write("%s:%d:65536\n" % (USER, USER_IDS))
     write("/proc/sys/net/ipv4/ip_forward", "1")
-    # As udev leaves it: everybody may make a tun device in a namespace of his own.
-    os.mknod(HOME + "/tun", 0o666 | stat.S_IFCHR, os.makedev(10, 200))
-    os.chmod(HOME + "/tun", 0o666)
-    subprocess.run(["mount", "--bind", HOME + "/tun", "/dev/net/tun"], check=True)
+    # As udev leaves them: everybody may make a tun device in a namespace of his own, and members of kvm a microVM.
+    device("/dev/net/tun", 0o666, 0)
+    if os.path.exists("/dev/kvm"):
+        device("/dev/kvm", 0o660, KVM_GROUP)
+
+
+def device(path, mode, group):
+    """A node of our own in the place of the machine's."""
+    own = os.path.join(HOME, os.path.basename(path))
+    os.mknod(own, mode | stat.S_IFCHR, os.stat(path).st_rdev)
+    os.chown(own, 0, group)
+    os.chmod(own, mode)
+    subprocess.run(["mount", "--bind", own, path], check=True)

@@ -13,10 +13,10 @@ LOCAL = "not in this run: "  # begins the reasons that are not about moat, and n
 
 MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../man/engines.table")
 COLUMNS = [(engine, level) for engine in ("podman", "docker", "containerd") for level in LEVELS]
-COLUMNS.insert(3, ("rootless", "plain"))
+COLUMNS[3:3] = [("rootless", "plain"), ("rootless", "vm")]
 HEADS = ("podman      rootless docker      containerd",
-         "pla sbx vm  pla      pla sbx vm  pla sbx vm   feature")
-STARTS = (0, 4, 8, 12, 21, 25, 29, 33, 37, 41)  # of the columns
+         "pla sbx vm  pla vm   pla sbx vm  pla sbx vm   feature")
+STARTS = (0, 4, 8, 12, 16, 21, 25, 29, 33, 37, 41)  # of the columns
 TEXT = 46  # where the feature begins
 
 
@@ -114,7 +114,8 @@ def write_manual(rows, path=MANUAL):
 
 
 def letter(number):
-    return chr(ord("a") + number)
+    """a to z, then aa, ab and so on."""
+    return (chr(ord("a") + number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
 def update_manual(table, tests):

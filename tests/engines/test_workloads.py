@@ -25,7 +25,8 @@ class Workloads(EngineCase):
         if not ALL:
             return
         if cls.level == "vm":  # as it is, without a copy of a GiB: the emulated machine is small
-            cls.image, cls.how = bundles.debian_rootfs(PACKAGES) + ":O", ("--memory", "768m", "--rootfs")
+            tree = os.path.join(machine.CACHE, os.path.relpath(bundles.debian_rootfs(PACKAGES), bundles.CACHE))
+            cls.image, cls.how = tree + ":O", ("--memory", "768m", "--rootfs")
         else:
             cls.image, cls.how = IMAGE, ()
             cls.engine.must("import", "--change", "CMD sh", images.debian_tar(machine.HOME, PACKAGES), IMAGE, timeout=600)

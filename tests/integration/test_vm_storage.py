@@ -264,6 +264,28 @@ class Programs(Volume):
             with sqlite3.connect(os.path.join(self.volume, mode + ".db")) as db:
                 self.assertEqual(db.execute("select who, count(*) from t group by who").fetchall(), [(1, 8), (2, 8)])
 
+    def test_fio(self):
+        """Blocks with checksums, at random places: written through the cache, past it and by mappings; read there and here."""
+        jobs = ["--directory=" + self.volume, "--size=2m", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--thread",
+                "--output-format=terse",
+                "--name=cached", "--rw=randwrite", "--bs=1k-16k", "--bs_unaligned", "--fsync=50", "--ioengine=psync",
+                "--name=direct", "--rw=randwrite", "--bs=4k", "--direct=1", "--ioengine=psync",
+                "--name=mapped", "--rw=randwrite", "--bs=4k", "--ioengine=mmap",
+                "--name=appended", "--rw=write", "--bs=64k", "--ioengine=pvsync", "--end_fsync=1"]
+        inside = [word.replace(self.volume, "/data") for word in jobs]
+        out = self.run_script("fio " + " ".join(inside), "fio")
+        self.assertEqual([line.split(";")[4] for line in out.splitlines()], ["0"] * 4, out)  # errors
+        done = subprocess.run(["fio", "--verify_only=1", *jobs], cwd=self.work, capture_output=True, text=True)
+        self.assertEqual((done.returncode, [line.split(";")[4] for line in done.stdout.splitlines()]), (0, ["0"] * 4), done.stderr)
+        # And the check is one: a changed byte is found.
+        with open(self.volume + "/direct.0.0", "r+b") as f:
+            f.seek(5000)
+            byte = f.read(1)
+            f.seek(5000)
+            f.write(bytes([byte[0] ^ 1]))
+        done = subprocess.run(["fio", "--verify_only=1", *jobs], cwd=self.work, capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+
     def test_many_files_in_a_directory(self):
         count = 100000
         for i in range(count):
