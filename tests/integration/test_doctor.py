@@ -49,6 +49,34 @@ class Doctor(harness.Case):
             self.assertEqual(kvm["verdict"], "fail", kvm)
             self.assertIn("cannot run a kernel", kvm["finding"])
 
+    def kvm_where(self, prepare, *user):
+        """What is found of KVM where that was done to /dev in a mount namespace."""
+        script = prepare + ' && exec "$@"'
+        done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", *user, *self.command("doctor", "--json")],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        found = [f for f in json.loads(done.stdout or '{"findings": []}')["findings"] if f["topic"] == "kvm"]
+        self.assertTrue(found, done.stderr)
+        self.assertEqual(found[0]["verdict"], "fail", found)
+        return found[0]["finding"]
+
+    def test_kvm_that_is_not_given(self):
+        """To an ordinary user: which group to be in, and what else there is."""
+        if not os.path.exists("/dev/kvm"):
+            self.skipTest("no /dev/kvm")
+        node = os.path.join(self.work, "kvm")
+        os.close(os.open(node, os.O_CREAT | os.O_WRONLY, 0o600))
+        said = self.kvm_where("mount --bind %s /dev/kvm" % node, "setpriv", "--reuid", "5", "--regid", "60", "--clear-groups")
+        self.assertIn("open /dev/kvm: Permission denied", said)
+        for word in ("as root", "group (kvm)", "in a container", "--isolation=sandbox", "--isolation=plain"):
+            self.assertIn(word, said)
+
+    def test_kvm_that_is_not_there(self):
+        """Which module to load, and what else there is."""
+        said = self.kvm_where("mount -t tmpfs dev /dev; mknod -m 666 /dev/null c 1 3")
+        self.assertIn("open /dev/kvm: No such file or directory", said)
+        for word in ("kvm_intel or kvm_amd", "firmware", "--isolation=sandbox"):
+            self.assertIn(word, said)
+
     def test_jail(self):
         """What the processes of a microVM may do stays a list that can be read: no files and no programs but fsd's files."""
         roles = {role["role"]: role for role in json.loads(self.ok("doctor", "--jail", "--json").stdout)["roles"]}

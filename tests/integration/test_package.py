@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Debian package: what contrib/package builds installs, works and goes without a trace."""
+"""The Debian package: what contrib/package builds installs, works and goes without a trace. And the other scripts of contrib/."""
 import os
 import shutil
 import subprocess
@@ -91,3 +91,30 @@ class Uninstall(harness.Case):
             with open(log, "w", encoding="utf-8") as f:
                 f.write(before)
         self.addCleanup(restore)
+
+
+class Scripts(harness.Case):
+    SCRIPTS = ("install-packages", "package", "quickstart", "kernel/build")
+
+    def call(self, script, *args):
+        return subprocess.run([os.path.join(harness.TOP, "contrib", script), *args], cwd=self.work, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+
+    def test_help(self):
+        """Is asked for: on standard output, and a success."""
+        for script in self.SCRIPTS:
+            with self.subTest(script):
+                done = self.call(script, "--help")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(done.stdout.startswith("usage: contrib/" + script), done.stdout)
+
+    def test_unknown_option(self):
+        """Nothing is done, and the message names the script's usage."""
+        before = os.listdir(self.work)
+        for script in self.SCRIPTS:
+            with self.subTest(script):
+                done = self.call(script, "--no-such-option")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stdout, "")
+                self.assertIn("usage: contrib/" + script, done.stderr)
+        self.assertEqual(os.listdir(self.work), before)
