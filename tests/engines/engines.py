@@ -196,6 +196,7 @@ class Docker(Engine):
         subprocess.run(["ip", "address", "add", "172.%d.0.1/16" % number, "dev", bridge], check=True)
         config = self.write("daemon.json", json.dumps({
             "runtimes": {"moat-test": {"path": binary(self.level)}}, "default-runtime": "moat-test",
+            "default-ulimits": {"nofile": {"Name": "nofile", "Soft": 1024, "Hard": 1024}},
             "data-root": self.home + "/data", "exec-root": run + "/exec", "pidfile": run + "/pid", "hosts": [self.socket],
             "live-restore": True, "experimental": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
         self.start_daemon(["dockerd", "--config-file", config], "version")

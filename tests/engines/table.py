@@ -25,10 +25,12 @@ class Table:
         self.cells = {}  # feature -> {(engine, level): text}
         self.reasons = []
         self.columns = []
+        self.families = {}  # column -> that of the engine which it is a version of
 
     def add(self, test, outcome, reason=""):
         """outcome: ok, FAIL or skip."""
         key = (test.engine_name, test.level)
+        self.families[key] = (test.family, test.level)
         if key not in self.columns:
             self.columns.append(key)
         row = self.cells.setdefault(feature(test), {})
@@ -57,13 +59,14 @@ class Table:
             for column, text in row.items():
                 if text.startswith("-"):
                     text = self.reasons[int(text[1:]) - 1]
-                if column in COLUMNS and text != "FAIL" and not text.startswith(LOCAL):
+                if text != "FAIL" and not text.startswith(LOCAL):
                     yield name, column, text
 
     def differs(self, manual):
-        """What the manual says otherwise than this run, or does not know of at all; a line each."""
+        """What the manual says otherwise than this run, or does not know of at all; a line each. Versions are to be alike."""
         for name, column, text in self.results():
-            said = manual.get(name, {}).get(column, text if name in manual else "nothing")
+            there = column if column in COLUMNS else self.families[column]
+            said = manual.get(name, {}).get(there, text if name in manual else "nothing")
             if said != text:
                 yield "%s, %s, level %s: %s; the manual: %s" % (name, *column, text, said)
 
@@ -122,7 +125,8 @@ def update_manual(table, tests):
     """Takes a run's results over; what no test has any more goes. The rows are in the order of the tests."""
     rows = read_manual() if os.path.exists(MANUAL) else {}
     for name, column, text in table.results():
-        rows.setdefault(name, {})[column] = text
+        if column in COLUMNS:
+            rows.setdefault(name, {})[column] = text
     names = {}
     for test in tests:
         names.setdefault(feature(test), set()).add((test.engine_name, test.level))

@@ -92,6 +92,20 @@ class Containerd(EngineCase):
         self.wait_until(lambda: self.status(name) == "STOPPED", "it is stopped")
         self.assertIn("code 5", self.engine.call("task", "delete", name).stderr)
 
+    def test_kill_again(self):
+        """kill of what has just ended"""
+        name = self.start("sleep", "1000")
+        self.kill(name)
+        while True:  # until containerd has heard of its end
+            stopped = self.status(name) == "STOPPED"
+            done = self.engine.call("task", "kill", "-s", "9", name)
+            if done.returncode != 0:
+                self.assertIn("process already finished", done.stderr)
+            if stopped:
+                break
+        self.cli("task", "delete", "--force", name)
+        self.cli("container", "delete", name)
+
     def test_pause(self):
         """pause, unpause"""
         name = self.start("sh", "-c", "while :; do echo tick >> /log; sleep 0.1; done")

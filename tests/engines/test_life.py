@@ -85,6 +85,18 @@ class Life(EngineCase):
         self.assertEqual(follow.stdout.read(), "two\n")
         self.assertEqual(follow.wait(10), 0)
 
+    @long
+    def test_log_drivers(self):
+        """logging drivers"""
+        lines = "".join("line %d\n" % i for i in range(500))
+        for driver in ("local", "json-file") if self.family == "docker" else ("k8s-file", "json-file"):
+            name = self.start("sh", "-c", "for i in $(seq 0 499); do echo line $i; done", flags=["--log-driver", driver])
+            self.cli("wait", name)
+            self.assertEqual(self.logs(name), lines)
+        name = self.start("echo", "unheard", flags=["--log-driver", "none"])
+        self.assertEqual(self.cli("wait", name), "0\n")
+        self.assertNotIn("unheard", self.engine.call("logs", name).stdout)
+
     def test_attach(self):
         """attach, with input"""
         name = self.start("sh", "-c", "while read -r l; do echo got $l; test $l != end || exit 0; done", flags=["-i"])

@@ -124,6 +124,10 @@ class Limits(EngineCase):
             flags += ["--ulimit", "nproc=4096:4096"]
         self.assertEqual(self.run_("sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -c", flags=flags), "100\n200\n0\n")
 
+    def test_ulimit_default(self):
+        """default ulimits of the engine"""
+        self.assertEqual(self.run_("sh", "-c", "ulimit -Sn; ulimit -Hn"), "1024\n1024\n")
+
     @long
     def test_cpuset(self):
         """--cpuset-cpus, --cpu-shares"""
