@@ -42,6 +42,21 @@ char *cgroup_resolve(const struct oci_linux *config, const char *id, struct err 
  */
 int cgroup_below(const char *path, const char *below, char **result, struct err *err);
 
+/*
+ * cgroup_where() - where below @path a process is, else @path itself; v2 only. To be freed.
+ *
+ * A container's own manager (systemd) divides what it was given, and from then on the cgroup at
+ * the top may have no processes (admin-guide/cgroup-v2, "No Internal Process Constraint"): who
+ * comes later goes where the first process is.
+ */
+char *cgroup_where(const char *path, pid_t pid);
+
+/*
+ * cgroup_delegate() - give a cgroup to a user, who may make others below it and move processes
+ * between them; v2 only, elsewhere nothing is done. Returns 0, or -1 with err set.
+ */
+int cgroup_delegate(const char *path, uid_t owner, struct err *err);
+
 /* cgroup_may_create() - whether the caller may make it, in every hierarchy. */
 bool cgroup_may_create(const char *path);
 

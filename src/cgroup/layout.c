@@ -117,10 +117,11 @@ const struct hierarchy *layout_find(const struct layout *layout, const char *con
 	return NULL;
 }
 
-char *layout_own(const char *controllers, struct err *err)
+/* A process's cgroup in one hierarchy; @who: its directory in /proc. */
+static char *cgroup_of(const char *who, const char *controllers, struct err *err)
 {
-	_cleanup_free_ char *text =
-		file_read(AT_FDCWD, "/proc/self/cgroup", PROC_CGROUP_MAX, NULL, err);
+	_cleanup_free_ char *file = xasprintf("/proc/%s/cgroup", who);
+	_cleanup_free_ char *text = file_read(AT_FDCWD, file, PROC_CGROUP_MAX, NULL, err);
 	char *list, *path, *rest = text, *line;
 
 	if (!text)
@@ -128,7 +129,19 @@ char *layout_own(const char *controllers, struct err *err)
 	while (rest && (line = strsep(&rest, "\n")))
 		if (parse_line(line, &list, &path) && str_eq(list, controllers))
 			return xstrdup(path);
-	err_set(err, 0, "find the caller's own cgroup: /proc/self/cgroup has no line for '%s'",
-		controllers);
+	err_set(err, 0, "find a process's own cgroup: %s has no line for '%s'", file, controllers);
 	return NULL;
+}
+
+char *layout_own(const char *controllers, struct err *err)
+{
+	return cgroup_of("self", controllers, err);
+}
+
+char *layout_of(pid_t pid, struct err *err)
+{
+	char who[16];
+
+	snprintf(who, sizeof(who), "%d", (int)pid);
+	return cgroup_of(who, "", err);
 }

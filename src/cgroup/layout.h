@@ -39,3 +39,6 @@ bool list_has(const char *list, const char *name);
  * Returns a string that the caller frees, or NULL with err set.
  */
 char *layout_own(const char *controllers, struct err *err);
+
+/* layout_of() - a process's v2 cgroup; the same otherwise. */
+char *layout_of(pid_t pid, struct err *err);

@@ -94,3 +94,15 @@ int cgroup_below(const char *path, const char *below, char **result, struct err 
 	*result = xasprintf("%s/%s", path, below);
 	return 0;
 }
+
+char *cgroup_where(const char *path, pid_t pid)
+{
+	_cleanup_free_ char *its = NULL;
+	size_t length = strlen(path);
+
+	if (layout_get()->kind == CGROUP_V2)
+		its = layout_of(pid, NULL);
+	if (!its || !str_starts_with(its, path) || its[length] != '/')
+		return xstrdup(path);
+	return steal(its);
+}

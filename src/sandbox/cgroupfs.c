@@ -148,3 +148,43 @@ int cgroupfs_mount(struct setup *setup, const struct oci_mount *mount,
 		return -1;
 	return mount_v1(setup, options, onto, lines, err);
 }
+
+static bool shows_writable(const struct setup *setup)
+{
+	for (size_t i = 0; i < setup->config->n_mounts; i++)
+		if (setup->config->mounts[i].type &&
+		    str_starts_with(setup->config->mounts[i].type, "cgroup") &&
+		    !(setup->mounts[i].set & MOUNT_ATTR_RDONLY))
+			return true;
+	return false;
+}
+
+/* Whom the process's user is outside; false where the config does not tell. */
+static bool find_owner(const struct setup *setup, uid_t *owner)
+{
+	uint32_t user = setup->process->user->uid;
+
+	*owner = user;
+	if (!((setup->namespaces.create | setup->namespaces.join) & CLONE_NEWUSER))
+		return true;
+	for (size_t i = 0; i < setup->linux_->n_uid_mappings; i++) {
+		const struct oci_id_mapping *map = &setup->linux_->uid_mappings[i];
+
+		if (user >= map->container_id && user - map->container_id < map->size) {
+			*owner = map->host_id + (user - map->container_id);
+			return true;
+		}
+	}
+	return false;
+}
+
+int cgroupfs_delegate(const struct setup *setup, struct err *err)
+{
+	const char *path = setup->params->cgroup_path;
+	uid_t owner;
+
+	if (!path || !(setup->namespaces.create & CLONE_NEWCGROUP) || !shows_writable(setup) ||
+	    !find_owner(setup, &owner))
+		return 0;
+	return cgroup_delegate(path, owner, err);
+}

@@ -268,6 +268,8 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 			return -1;
 		rlimits_raise(setup->process, pid);
 	}
+	if (cgroupfs_delegate(setup, err) < 0)
+		return -1;
 	if (move_net_devices(setup, pid, err) < 0)
 		return -1;
 	if (setup->params->pid_fd > 0) {

@@ -29,6 +29,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#define CLONE_TRIES 3
+
 struct exec {
 	const struct sandbox_exec_params *params;
 	struct oci_process process; /* as given, but for the user; only borrows */
@@ -36,6 +38,7 @@ struct exec {
 	struct capability_sets capabilities;
 	struct seccomp_filter seccomp, ceiling;
 	struct listener listener;
+	char *cgroup;	 /* the container's, or the one below it in which the first process is */
 	uint64_t joined; /* CLONE_NEW* that the child is in from its beginning, but for the pid's */
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
 	int proc;
@@ -49,7 +52,7 @@ static int join(const struct exec *exec, struct err *err)
 	int others = (int)(exec->namespaces & ~(CLONE_NEWPID | exec->joined));
 
 	if (affinity_begin(&exec->process, err) < 0 ||
-	    (exec->params->cgroup_path && cgroup_enter(exec->params->cgroup_path, 0, err) < 0) ||
+	    (exec->cgroup && cgroup_enter(exec->cgroup, 0, err) < 0) ||
 	    affinity_finish(&exec->process, err) < 0)
 		return -1;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -140,21 +143,36 @@ static _Noreturn void child_main(struct exec *exec)
 }
 
 /* @extra: further flags. */
-static pid_t clone_child(const struct exec *exec, uint64_t extra)
+static pid_t clone_into_cgroup(const struct exec *exec, uint64_t extra)
 {
 	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND | extra,
 				   .exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD };
 	_cleanup_fd_ int cgroup = -1;
 
 	/* With an affinity for the time before, it enters the cgroup by itself. */
-	if (exec->params->cgroup_path &&
+	if (exec->cgroup &&
 	    !(exec->process.exec_cpu_affinity && exec->process.exec_cpu_affinity->initial))
-		cgroup = cgroup_open(exec->params->cgroup_path);
+		cgroup = cgroup_open(exec->cgroup);
 	if (cgroup >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup;
 	}
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* The first process may be about to divide the cgroup: then it has just moved. */
+static pid_t clone_child(struct exec *exec, uint64_t extra)
+{
+	const struct sandbox_exec_params *params = exec->params;
+	pid_t pid = -1;
+
+	for (int i = 0; i < CLONE_TRIES && pid < 0 && (i == 0 || errno == EBUSY); i++) {
+		free(exec->cgroup);
+		exec->cgroup = params->cgroup_path ? cgroup_where(params->cgroup_path, params->init)
+						   : NULL;
+		pid = clone_into_cgroup(exec, extra);
+	}
+	return pid;
 }
 
 /*
@@ -367,6 +385,7 @@ int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct er
 	seccomp_filter_free(&exec.seccomp);
 	seccomp_filter_free(&exec.ceiling);
 	listener_release(&exec.listener);
+	free(exec.cgroup);
 	fd_replace(&exec.proc, -1);
 	fd_replace(&exec.init, -1);
 	fd_replace(&exec.own_pid_namespace, -1);

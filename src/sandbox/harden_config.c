@@ -193,14 +193,14 @@ static void force_option(struct oci_mount *mount, const char *name, const char *
 }
 
 /* Nodes come from devices.c as mounts of their own, so that no other mount needs to have any. */
-static void restrict_mount(struct oci_mount *mount)
+static void restrict_mount(struct oci_mount *mount, bool own_cgroups)
 {
 	const char *type = mount->type ? mount->type : "bind";
 	bool bind = !str_eq(type, "proc") && !str_eq(type, "sysfs") && !str_eq(type, "devpts") &&
 		    !str_eq(type, "tmpfs") && !str_eq(type, "mqueue") &&
 		    !str_starts_with(type, "cgroup");
 
-	if (str_eq(type, "sysfs") || str_starts_with(type, "cgroup"))
+	if (str_eq(type, "sysfs") || (str_starts_with(type, "cgroup") && !own_cgroups))
 		force_option(mount, "ro", "rw");
 	if (!str_eq(type, "devpts") && !bind)
 		force_option(mount, "nodev", "dev");
@@ -237,7 +237,7 @@ int harden_config(struct oci_config *config, const struct moat_settings *setting
 	for (size_t i = 0; i < ARRAY_LEN(no_more); i++)
 		set_sysctl(linux_, no_more[i], "0");
 	for (size_t i = 0; i < config->n_mounts; i++)
-		restrict_mount(&config->mounts[i]);
+		restrict_mount(&config->mounts[i], harden_allows(settings, "cgroups"));
 	return 0;
 }
 

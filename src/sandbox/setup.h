@@ -92,6 +92,12 @@ int mount_clone(int fd, bool recursive, const char *what, struct err *err);
 int mount_filesystem(const char *type, const char *source, const char *const *data, size_t n_data,
 		     uint64_t attributes, struct err *err);
 
+/*
+ * cgroupfs_delegate() - give the container's cgroup to its process's user, where it may write to it
+ * (config-linux, "Cgroup ownership"). By the caller, before init goes on.
+ */
+int cgroupfs_delegate(const struct setup *setup, struct err *err);
+
 /* cgroupfs.c */
 int cgroupfs_mount(struct setup *setup, const struct oci_mount *mount,
 		   struct mount_options *options, int onto, struct err *err);

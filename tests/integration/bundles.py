@@ -102,6 +102,11 @@ DEBIAN_PACKAGES = "python3-minimal,procps"
 SERVICE_PACKAGES = DEBIAN_PACKAGES + ",apt,gron,nginx-light,nodejs,npm,postgresql,python3-pip,python3-setuptools,python3-wheel"
 
 
+# systemd as the first process, and what of such a tree is large and of no use to it.
+SYSTEMD_PACKAGES = "dbus,systemd-sysv"
+BESIDE_SYSTEMD = ("usr/share/[!d]*", "usr/share/d[!b]*", "usr/lib/*/perl*", "usr/lib/*/gconv", "var/lib/dpkg", "var/cache/*")
+
+
 def debian_rootfs(packages=DEBIAN_PACKAGES):
     """
     The path of a Debian root file system with Python, made on first use (half a minute, some for SERVICE_PACKAGES) and never
@@ -133,4 +138,4 @@ def debian_rootfs(packages=DEBIAN_PACKAGES):
 
 
 if __name__ == "__main__":
-    print(debian_rootfs())
+    print(debian_rootfs(SYSTEMD_PACKAGES if "--systemd" in sys.argv else DEBIAN_PACKAGES))

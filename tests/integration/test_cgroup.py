@@ -175,6 +175,59 @@ class Cgroup(Case):
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=says)
 
 
+@at_levels("plain", "vm")
+class Divided(Case):
+    """A container with a cgroup namespace and its cgroup file system writable: it may divide its cgroup, under v2."""
+
+    def divided(self, script, option="rw", **linux):
+        if not V2 and self.level != "vm":
+            self.skipTest("cgroups are divided by containers under v2 alone")
+
+        def change(config):
+            config["linux"].update(linux)
+            config["linux"]["cgroupsPath"] = "/%s-divided" % host.RUN_TAG
+            config["linux"]["namespaces"].append({"type": "cgroup"})
+            config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
+                                     "options": ["nosuid", "noexec", "nodev", option]})
+        self.bundle("sh", "-c", script, change=change)
+
+    def test_exec_goes_where_the_first_process_is(self):
+        self.divided("cd /sys/fs/cgroup; mkdir inner; echo 1 > inner/cgroup.procs; echo +pids > cgroup.subtree_control; "
+                     "touch /divided; exec sleep 1000")
+        name = self.create()
+        self.ok("start", name)
+        self.wait_until(lambda: self.moat("exec", name, "test", "-e", "/divided").returncode == 0, "the cgroup is divided")
+        if self.level == "vm" or has("pids"):
+            self.assertEqual(self.ok("exec", name, "cat", "/sys/fs/cgroup/cgroup.subtree_control").stdout, b"pids\n")
+        self.assertEqual(self.ok("exec", name, "grep", "^0::", "/proc/self/cgroup").stdout, b"0::/inner\n")
+        self.ok("pause", name)
+        self.ok("resume", name)
+        self.ok("delete", "--force", name)
+
+    @differs("vm", "the ids of its user namespace are the guest's")
+    def test_it_is_its_users(self):
+        owner = {"user": 500000}
+
+        def container(option):
+            maps = [{"containerID": 0, "hostID": owner["user"], "size": 65536}]
+            self.divided("sleep 1000", option=option, uidMappings=maps, gidMappings=maps,
+                         namespaces=[{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount", "user")])
+            subprocess.run(["chown", "-hR", "%d:%d" % (owner["user"], owner["user"]), self.rootfs], check=True)
+            name = self.create()
+            self.ok("start", name)
+            top = "/sys/fs/cgroup/%s-divided/" % host.RUN_TAG
+            owners = [os.stat(top + file).st_uid for file in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.freeze")]
+            return name, owners
+        name, owners = container("rw")
+        self.assertEqual(owners, [owner["user"]] * 3 + [0])
+        self.ok("exec", name, "mkdir", "/sys/fs/cgroup/inner")
+        self.refused("exec", name, "sh", "-c", "echo 1 > /sys/fs/cgroup/cgroup.freeze", says="")
+        self.ok("delete", "--force", name)
+        name, owners = container("ro")
+        self.assertEqual(owners, [0] * 4)
+        self.ok("delete", "--force", name)
+
+
 @at_levels("plain", "sandbox")
 class Resctrl(Case):
     """
