@@ -7,6 +7,7 @@
 #include "cli/foreground.h"
 #include "oci/config.h"
 
+#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -19,11 +20,27 @@ static int pass_on(struct foreground *foreground, int signal, struct err *err)
 
 typedef int start_fn(struct instance *instance, struct err *err);
 
+/*
+ * A machine that ended before its workload was started has said why, on our standard error: its
+ * status is all there is to add. Unless it was killed, and could say nothing.
+ */
+static int wait_for_machine(struct foreground *foreground)
+{
+	struct err unheard;
+	int status = foreground_wait(foreground, &unheard);
+
+	return status < 0 || status == 128 + SIGKILL ? -1 : status;
+}
+
 static int start_and_wait(struct foreground *foreground, struct instance *instance, start_fn *start,
 			  struct err *err)
 {
-	if (foreground_attach(foreground, err) < 0 || (start && start(instance, err) < 0))
+	if (foreground_attach(foreground, err) < 0)
 		return -1;
+	if (start && start(instance, err) < 0)
+		return instance->container.isolation == ISOLATION_VM && err->code == ERR_NOT_RUNNING
+			       ? wait_for_machine(foreground)
+			       : -1;
 	instance_unlock(instance); /* it lives now: others may pause, change or delete it */
 	return foreground_wait(foreground, err);
 }
