@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""
-The systemd cgroup driver, with a systemd of the tests' own: the first process of pid, mount and cgroup namespaces that see
-cgroup v2 only. Where v2 has no controllers (a hybrid machine) limits are seen as systemd's properties alone.
-"""
-import json
+"""The systemd cgroup driver, with a systemd of the tests' own."""
 import os
 import pwd
 import shutil
@@ -13,35 +9,10 @@ import time
 import unittest
 
 from harness import Case, at_levels
-import harness
 import host
+from own_systemd import SYSTEMD, OwnSystemd, why_not
 
-SYSTEMD = "/lib/systemd/systemd"
-V2 = "/sys/fs/cgroup" if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else "/sys/fs/cgroup/unified"
 USER = pwd.getpwnam("games")
-# In the new namespaces: a /run and a cgroup tree of its own, and no units but one to start with.
-ENTER = """
-set -e
-mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs /run
-umount -R -l /sys/fs/cgroup
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mkdir -p /run/units
-printf '[Unit]\\nDefaultDependencies=no\\n' >/run/units/test.target
-exec env -i container=test PATH="$PATH" SYSTEMD_UNIT_PATH=%s SYSTEMD_LOG_TARGET=console \
-    %s --system --unit=test.target
-""" % (":".join(("/run/units", "/run/systemd/transient", "/run/systemd/system.control")), SYSTEMD)
-
-
-def why_no_systemd():
-    if not os.access(SYSTEMD, os.X_OK):
-        return "no systemd: run contrib/install-packages"
-    if not os.path.exists(V2 + "/cgroup.procs"):
-        return "no cgroup v2"
-    features = json.loads(subprocess.run([harness.MOAT, "features"], capture_output=True, check=True).stdout)
-    if not features["linux"]["cgroup"]["systemd"]:
-        return "moat was built without libsystemd-dev"
-    return None
 
 
 class Systemd(Case):
@@ -51,72 +22,21 @@ class Systemd(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        reason = why_no_systemd()
+        reason = why_not()
         if reason:
             raise unittest.SkipTest(reason)
-        cls.group = "%s/%s-systemd" % (V2, host.RUN_TAG)
-        for path in (cls.group, cls.group + "/system.slice", cls.group + "/terminal"):
-            os.mkdir(path)
-        cls.addClassCleanup(cls.remove_group)
-        cls.log = open("/tmp/systemd-%s.log" % host.RUN_TAG, "w+b")
-        cls.addClassCleanup(os.unlink, cls.log.name)
-        cls.addClassCleanup(cls.log.close)
-        procs = os.path.join(cls.group, "cgroup.procs")
-        cls.outer = subprocess.Popen(
-            ["sh", "-c", "echo $$ >%s; exec unshare --cgroup --mount --pid --fork --kill-child --mount-proc sh -c \"$0\"" % procs,
-             ENTER], stdin=subprocess.DEVNULL, stdout=cls.log, stderr=cls.log)
-        cls.addClassCleanup(cls.end)
-        cls.pid1 = cls.wait_for(lambda: next(iter(host.children_of(cls.outer.pid)), 0))
-        # No process may be in the top of the tree, where controllers are passed on: systemd moves its own, not this one.
-        with open(cls.group + "/terminal/cgroup.procs", "w") as f:
-            f.write(str(cls.outer.pid))
-        cls.wait_for(lambda: cls.inside("systemctl", "is-active", "test.target").stdout == b"active\n")
-        with open(cls.group + "/cgroup.controllers") as f:
-            cls.controllers = f.read().split()
-
-    @classmethod
-    def wait_for(cls, condition):
-        deadline = time.monotonic() + 15 * host.TIME_SCALE
-        while time.monotonic() < deadline:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.05)
-        cls.log.seek(0)
-        raise RuntimeError("systemd does not start: %r" % cls.log.read()[-2000:])
-
-    @classmethod
-    def end(cls):
-        cls.outer.kill()
-        cls.outer.wait()
-
-    @classmethod
-    def remove_group(cls):
-        deadline = time.monotonic() + 5 * host.TIME_SCALE
-        while os.path.exists(cls.group) and time.monotonic() < deadline:
-            for directory, _, _ in os.walk(cls.group, topdown=False):
-                try:
-                    os.rmdir(directory)
-                except OSError:
-                    time.sleep(0.05)
-
-    @classmethod
-    def nsenter(cls):
-        return ["nsenter", "--target", str(cls.pid1), "--mount", "--pid", "--cgroup"]
-
-    @classmethod
-    def inside(cls, *command):
-        return subprocess.run([*cls.nsenter(), *command], stdin=subprocess.DEVNULL, capture_output=True)
+        cls.systemd = OwnSystemd(host.RUN_TAG + "-systemd", "/tmp/systemd-%s.log" % host.RUN_TAG)
+        cls.addClassCleanup(os.unlink, cls.systemd.log_path)
+        cls.addClassCleanup(cls.systemd.end)
+        cls.systemd.start()
+        cls.group, cls.controllers = cls.systemd.group, cls.systemd.controllers()
+        cls.nsenter, cls.inside, cls.from_terminal, cls.show = (
+            cls.systemd.nsenter, cls.systemd.inside, cls.systemd.from_terminal, cls.systemd.show)
 
     def command(self, *args, level=None):
         command = super().command(*args, level=level)
         command.insert(1, "--systemd-cgroup")
         return [*self.from_terminal(), *self.nsenter(), *command]
-
-    @classmethod
-    def from_terminal(cls):
-        """From a cgroup of systemd's tree: with nsdelegate no process is moved into it from outside."""
-        return ["sh", "-c", "echo 0 >%s/terminal/cgroup.procs; exec \"$@\"" % cls.group, "sh"]
 
     def container(self, *args, path=None, resources=None, annotations=None):
         """Creates and starts a container; returns its id."""
@@ -130,12 +50,6 @@ class Systemd(Case):
         name = self.create()
         self.ok("start", name)
         return name
-
-    def show(self, unit, *names, manager=()):
-        """A unit's properties as systemd tells them."""
-        text = self.inside("systemctl", *manager, "show", unit, *("--property=" + n for n in names)).stdout.decode()
-        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-        return [found.get(n, "") for n in names] if len(names) > 1 else found.get(names[0], "")
 
     def stop_slices(self, *names):
         for name in names:
@@ -328,7 +242,8 @@ class OrdinaryUser(Systemd):
                 self.own(path + name)
         manager = [*self.from_terminal(), *self.nsenter(), *self.as_user("/user"), "SYSTEMD_UNIT_PATH=" + units, "SYSTEMD_LOG_TARGET=console", SYSTEMD,
                    "--user", "--unit=test.target"]
-        self.manager = subprocess.Popen(manager, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        with open(self.systemd.log_path, "ab") as log:
+            self.manager = subprocess.Popen(manager, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.addCleanup(self.end_manager, group)
         private = os.path.join(self.home, "systemd/private")
         self.wait_until(lambda: os.path.exists(private), "the user's systemd runs")
