@@ -10,9 +10,10 @@
 
 #include <stdint.h>
 
-#define FSD_TAG	       "moat"
-#define FSD_QUEUES     2u   /* hiprio and one request queue */
-#define FSD_QUEUE_SIZE 256u /* also bounds a request: the guest reads and writes up to 1 MiB */
+#define FSD_TAG	   "moat"
+#define FSD_QUEUES 2u /* hiprio and one request queue */
+/* Linux cuts requests so that one's buffers fit the queue: 1 MiB is 256 pages and the headers. */
+#define FSD_QUEUE_SIZE 512u
 #define FSD_TREES_MAX  1024u
 
 /* From the vmm to fsd when the driver sets DRIVER_OK; descriptors: kick[queues], call[queues]. */

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#define VIRTQUEUE_SIZE_MAX 256u
+#define VIRTQUEUE_SIZE_MAX 512u
+#define VIRTQUEUE_SIZE	   256u /* of a queue with no reason for another */
 
 /* All that the guest can see of a queue, in one plain struct: saving it saves the queue. */
 struct virtqueue_state {

@@ -33,6 +33,7 @@ struct vmm {
 	struct loop loop;
 	struct calls calls;
 	struct source control;
+	int acknowledged; /* an eventfd that nobody looks at; -1: there is none */
 
 	struct mmio_device mmio[MACHINE_DEVICES_MAX];
 	unsigned int devices;

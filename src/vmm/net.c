@@ -70,7 +70,7 @@ static const struct device_ops net_ops = {
 	.name = "network",
 	.type = VIRTIO_ID_NET,
 	.queues = NET_QUEUES,
-	.queue_size = VIRTQUEUE_SIZE_MAX,
+	.queue_size = VIRTQUEUE_SIZE,
 	.features = F(MAC) | F(MRG_RXBUF) | F(CSUM) | F(HOST_TSO4) | F(HOST_TSO6) | F(HOST_ECN) |
 		    F(GUEST_CSUM) | F(GUEST_TSO4) | F(GUEST_TSO6) | F(GUEST_ECN),
 	.activate = net_activate,

@@ -12,6 +12,7 @@
  */
 #include "vmm/machine.h"
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "vmm/balloon.h"
 #include "vmm/rng.h"
@@ -23,6 +24,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 
 /*
  * The machine's own part of the command line. It is reset through the keyboard controller; a panic
@@ -65,6 +67,22 @@ static void guest_knocks(void *data)
 		vcpus_command(vmm, RUN_PAUSE);
 }
 
+/*
+ * The driver acknowledges each interrupt, which means nothing to a device that another process
+ * serves: it never says more than "used buffers". KVM takes the store and nobody looks at the
+ * eventfd. Without this each of the guest's requests for a file costs another exit to this process.
+ */
+static int connect_acknowledgement(struct vmm *vmm, unsigned int index, struct err *err)
+{
+	uint64_t at = MMIO_BASE + index * MMIO_SIZE + VIRTIO_MMIO_INTERRUPT_ACK;
+
+	if (vmm->acknowledged < 0)
+		vmm->acknowledged = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (vmm->acknowledged < 0)
+		return err_set(err, errno, "create an eventfd");
+	return kvm_ioeventfd(&vmm->kvm, at, VIRTIO_MMIO_INT_VRING, vmm->acknowledged, err);
+}
+
 int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 {
 	const struct device *device = vmm->mmio[index].device;
@@ -75,7 +93,7 @@ int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 	for (uint32_t i = 0; i < device->ops->queues; i++)
 		if (kvm_ioeventfd(&vmm->kvm, notify, i, device->kick_fds[i], err) < 0)
 			return -1;
-	return 0;
+	return device->ops->external ? connect_acknowledgement(vmm, index, err) : 0;
 }
 
 /*
@@ -237,6 +255,7 @@ static void machine_free(struct vmm *vmm)
 	if (vmm->serial)
 		serial_free(vmm->serial);
 	free(vmm->serial);
+	fd_replace(&vmm->acknowledged, -1);
 	kvm_close(&vmm->kvm);
 	calls_free(&vmm->calls);
 	loop_close(&vmm->loop);
@@ -250,7 +269,7 @@ struct vmm *vmm_setup(const struct vmm_config *config, struct err *err)
 {
 	struct vmm *vmm = xcalloc(1, sizeof(*vmm));
 
-	vmm->kvm.vm_fd = vmm->loop.epoll_fd = vmm->calls.source.fd = -1;
+	vmm->kvm.vm_fd = vmm->loop.epoll_fd = vmm->calls.source.fd = vmm->acknowledged = -1;
 	pthread_mutex_init(&vmm->run_lock, NULL);
 	pthread_cond_init(&vmm->run_changed, NULL);
 	if (setup(vmm, config, err) == 0)

@@ -154,7 +154,7 @@ static const struct device_ops vsock_ops = {
 	.name = "vsock",
 	.type = VIRTIO_ID_VSOCK,
 	.queues = QUEUES,
-	.queue_size = VIRTQUEUE_SIZE_MAX,
+	.queue_size = VIRTQUEUE_SIZE,
 	.notify = vsock_notify,
 	.reset = vsock_reset,
 };

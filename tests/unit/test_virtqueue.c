@@ -270,7 +270,7 @@ static void refuses_bad_rings(void **state)
 	static const struct virtqueue_state bad[] = {
 		{ .size = 0, .desc = DESC, .avail = AVAIL, .used = USED },
 		{ .size = 3, .desc = DESC, .avail = AVAIL, .used = USED },
-		{ .size = 512, .desc = DESC, .avail = AVAIL, .used = USED },
+		{ .size = 2 * VIRTQUEUE_SIZE_MAX, .desc = DESC, .avail = AVAIL, .used = USED },
 		{ .size = SIZE, .desc = DESC + 8, .avail = AVAIL, .used = USED },
 		{ .size = SIZE, .desc = DESC, .avail = AVAIL + 1, .used = USED },
 		{ .size = SIZE, .desc = DESC, .avail = AVAIL, .used = USED + 2 },
