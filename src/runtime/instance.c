@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define KILLED	       "killed" /* in its directory: it was sent KILL */
+#define KILLED	       "killed" /* in its directory: it was sent KILL, or told to be over */
 #define DYING_PAUSE_NS 5000000	/* between two looks whether it has ended */
 #define DYING_PAUSES   400	/* 2 s in all */
 
@@ -214,8 +214,12 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 	}
 	if (signal == 0) /* kill(2): only look */
 		return 0;
-	if (instance->engine->kill(&instance->container, signal, all, err) < 0)
+	if (instance->engine->kill(&instance->container, signal, all, err) < 0) {
+		/* The workload has ended, and a machine is about to: whoever deletes it agrees. */
+		if (err && err->code == ERR_NOT_RUNNING)
+			mark_killed(instance);
 		return -1;
+	}
 	if (signal == SIGKILL)
 		mark_killed(instance);
 	return 0;

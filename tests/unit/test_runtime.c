@@ -24,6 +24,7 @@
 static struct {
 	int creates, destroys;
 	bool fail_create;
+	bool ending; /* the workload has ended, what stands for it does so soon */
 	enum isolation level;
 } engine;
 
@@ -49,6 +50,14 @@ static int fake_start(struct container *container, struct err *err)
 
 static int fake_kill(struct container *container, int signal, bool all, struct err *err)
 {
+	if (engine.ending) {
+		if (fork() == 0) {
+			usleep(50000);
+			kill(container->pid, SIGKILL);
+			_exit(0);
+		}
+		return err_set(err, ERR_NOT_RUNNING, "container not running");
+	}
 	kill(container->pid, signal);
 	waitpid(container->pid, NULL, 0);
 	return 0;
@@ -180,6 +189,24 @@ static void test_lifecycle(void **state)
 	assert_false(exists(f, "one"));
 	assert_null(instance_load(&f->runtime, "one", false, &f->err));
 	assert_int_equal(f->err.code, ERR_NO_CONTAINER);
+}
+
+/* kill says that it has ended: then delete does not say that it runs. */
+static void test_about_to_end(void **state)
+{
+	struct fixture *f = *state;
+	struct instance *instance = create(f, "one");
+
+	assert_non_null(instance);
+	assert_int_equal(instance_start(instance, &f->err), 0);
+	assert_int_equal(instance_delete(instance, false, &f->err), -1);
+	engine.ending = true;
+	assert_int_equal(instance_kill(instance, SIGTERM, false, &f->err), -1);
+	engine.ending = false;
+	assert_int_equal(instance_delete(instance, false, &f->err), 0);
+	instance_free(instance);
+	while (wait(NULL) > 0)
+		;
 }
 
 static void test_bad_ids(void **state)
@@ -378,6 +405,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_lifecycle, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_about_to_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_ids, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_id_in_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_failed_create_leaves_nothing, setup, teardown),
