@@ -321,7 +321,8 @@ void mmio_read(struct mmio_device *mmio, uint64_t offset, void *data, uint32_t s
 	memset(data, 0, size);
 	if (offset >= VIRTIO_MMIO_CONFIG) {
 		uint64_t at = offset - VIRTIO_MMIO_CONFIG;
-		uint32_t end = mmio->device->config_size;
+		/* It is written until the device appears. */
+		uint32_t end = is_absent(mmio) ? 0 : mmio->device->config_size;
 
 		/* Bytes behind the end read as zero. */
 		if (at < end)

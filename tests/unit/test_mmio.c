@@ -418,6 +418,7 @@ static void is_a_placeholder_at_first(void **state)
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_MAGIC_VALUE), 0x74726976);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_VERSION), 2);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_DEVICE_ID), 0);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_CONFIG), 0);
 	start(f);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_STATUS), 0);
 	kick(f);
