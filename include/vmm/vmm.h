@@ -51,6 +51,7 @@ struct vmm_config {
 	const void *template_key;
 	size_t template_key_size;
 	int template_fd;
+	uint32_t boot_patience; /* seconds to boot while one is made; 0: as many as that may take */
 };
 
 #define VMM_VCPUS_MAX 32

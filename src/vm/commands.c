@@ -39,7 +39,8 @@ static int update_guest(const struct container *container,
 	size_t size;
 	_cleanup_free_ char *text = oci_linux_resources_write(resources, &size);
 	_cleanup_fd_ int file = control_text(text, size, err);
-	_cleanup_fd_ int fd = file < 0 ? -1 : control_connect(container->state_fd, err);
+	_cleanup_fd_ int fd =
+		file < 0 ? -1 : control_connect(container->state_fd, CONTROL_PATIENCE_S, err);
 
 	request.size = (uint32_t)size;
 	if (fd < 0 || control_send(fd, &request, &file, 1, err) < 0)
@@ -109,7 +110,7 @@ struct moat_stats *vm_stats(struct container *container, struct err *err)
 int vm_oom_watch(struct container *container, struct err *err)
 {
 	const struct control_request request = { .type = CONTROL_WATCH };
-	_cleanup_fd_ int fd = control_connect(container->state_fd, err);
+	_cleanup_fd_ int fd = control_connect(container->state_fd, CONTROL_PATIENCE_S, err);
 
 	if (fd < 0 || control_send(fd, &request, NULL, 0, err) < 0 || control_reply(fd, err) < 0)
 		return -1;

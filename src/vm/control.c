@@ -16,8 +16,6 @@
 #define SOCKET_NAME "control.sock"
 #define BACKLOG	    64
 #define ANSWER_MAX  JSON_SIZE_MAX
-/* More than the monitor itself waits for the guest. */
-#define REPLY_TIMEOUT_SECONDS 180
 
 static void make_address(struct sockaddr_un *address, int state_fd)
 {
@@ -56,10 +54,10 @@ static int silent(struct err *err)
 	return err_hint(err, "moat delete --force ends it");
 }
 
-int control_connect(int state_fd, struct err *err)
+int control_connect(int state_fd, uint32_t patience, struct err *err)
 {
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct timeval timeout = { .tv_sec = REPLY_TIMEOUT_SECONDS };
+	struct timeval timeout = { .tv_sec = patience };
 	struct sockaddr_un address;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
@@ -103,7 +101,7 @@ int control_reply(int fd, struct err *err)
 
 int control_call(int state_fd, const struct control_request *request, struct err *err)
 {
-	_cleanup_fd_ int fd = control_connect(state_fd, err);
+	_cleanup_fd_ int fd = control_connect(state_fd, CONTROL_PATIENCE_S, err);
 
 	if (fd < 0 || control_send(fd, request, NULL, 0, err) < 0)
 		return -1;
@@ -123,7 +121,7 @@ char *control_ask(int state_fd, enum control_type type, struct err *err)
 {
 	struct control_request request = { .type = type };
 	_cleanup_fd_ int file = control_text("", 0, err);
-	_cleanup_fd_ int fd = file < 0 ? -1 : control_connect(state_fd, err);
+	_cleanup_fd_ int fd = file < 0 ? -1 : control_connect(state_fd, CONTROL_PATIENCE_S, err);
 	char *text;
 
 	if (fd < 0 || control_send(fd, &request, &file, 1, err) < 0 || control_reply(fd, err) < 0)

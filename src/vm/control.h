@@ -76,11 +76,17 @@ int control_listen(int state_fd, struct err *err);
  */
 int control_accept(int listen_fd);
 
+/* For what the monitor gives up by itself after about ten seconds: it has then stopped, too. */
+#define CONTROL_PATIENCE_S 60u
+
+/* control_guest_patience() - the same for what waits for the guest, so many seconds at most. */
+#define control_guest_patience(seconds) ((seconds) + CONTROL_PATIENCE_S)
+
 /*
- * control_connect() - Returns a connection to the monitor, or -1 with err set; ERR_NOT_RUNNING
- * where there is none.
+ * control_connect() - patience: seconds that control_reply() waits. Returns a connection to the
+ * monitor, or -1 with err set; ERR_NOT_RUNNING where there is none.
  */
-int control_connect(int state_fd, struct err *err);
+int control_connect(int state_fd, uint32_t patience, struct err *err);
 
 /* control_send() - send a request with its descriptors, which stay the caller's. 0, or -1. */
 int control_send(int fd, const struct control_request *request, const int *fds, size_t count,

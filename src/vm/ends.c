@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cgroup/stats.h"
+#include "oci/settings.h"
 #include "vmm/vmm.h"
 
 #include <signal.h>
@@ -19,9 +20,8 @@
  * A guest that hangs is told from a host that is busy by the processor time it had: booting takes
  * less than a second of it, and some (ten, of a distribution's kernel) under an emulated KVM.
  */
-#define BOOT_CPU_SECONDS  30
-#define BOOT_WALL_SECONDS 600
-#define SUSPICION_MS	  200
+#define BOOT_CPU_SECONDS 30
+#define SUSPICION_MS	 200
 
 #define HINT_KVM                                                                                   \
 	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
@@ -110,7 +110,8 @@ static bool has_time_to_boot(const struct monitor *monitor)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (clock_getcpuclockid(monitor->machine->vmm.pid, &clock) == 0)
 		clock_gettime(clock, &cpu);
-	return cpu.tv_sec < BOOT_CPU_SECONDS && now.tv_sec - monitor->started < BOOT_WALL_SECONDS;
+	return cpu.tv_sec < BOOT_CPU_SECONDS &&
+	       now.tv_sec - monitor->started < monitor->container->settings->guest_timeout;
 }
 
 int end_of_time(struct source *source, uint32_t events, struct err *err)
@@ -128,7 +129,7 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 	switch (monitor->phase) {
 	case PHASE_BOOTING:
 		if (has_time_to_boot(monitor)) {
-			monitor_set_timer(monitor, MONITOR_BOOT_CHECK_MS);
+			monitor_check_boot(monitor);
 			return 0;
 		}
 		err_set(&reason, ETIMEDOUT, "wait for its init to answer");
@@ -150,6 +151,10 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 		monitor_over(monitor); /* the children are killed */
 		return 0;
 	default:
+		if (monitor->starting.waiting && !monitor->killed) {
+			starting_late(monitor);
+			return 0;
+		}
 		if (monitor->killed) {
 			log_warning("the workload did not end though it was killed; the machine is "
 				    "switched off");

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "oci/config.h"
+#include "oci/settings.h"
 #include "vm/control.h"
 #include "vm/standin.h"
 #include "vm/streams.h"
@@ -79,7 +80,8 @@ static int ask(int monitor, const struct exec_options *options, struct stdio *st
 static int run(struct container *container, const struct exec_options *options, struct stdio *stdio,
 	       pid_t *pid, struct err *err)
 {
-	_cleanup_fd_ int monitor = control_connect(container->state_fd, err);
+	uint32_t patience = control_guest_patience(container->settings->guest_timeout);
+	_cleanup_fd_ int monitor = control_connect(container->state_fd, patience, err);
 	struct standin standin = { .monitor = monitor,
 				   .terminal = stdio->terminal ? stdio->stream[0].fd : -1,
 				   .rows = stdio->rows,

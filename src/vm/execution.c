@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "oci/settings.h"
 #include "vmm/vmm.h"
 
 #include <signal.h>
@@ -16,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
-#define EXEC_TIMEOUT_MS 120000
 #define CALL_TIMEOUT_MS 10000
 #define OUTPUT_WAIT_S	1
 #define TEXTS		3 /* user, cgroup, process */
@@ -323,8 +323,9 @@ static int run(struct execution *execution, const struct control_request *reques
 	process.user = texts[0];
 	process.cgroup = texts[1];
 	process.process = texts[2];
-	if (agent_exec(monitor->agent, &process, monitor_timeout(monitor, EXEC_TIMEOUT_MS), started,
-		       execution, err) < 0)
+	if (agent_exec(monitor->agent, &process,
+		       monitor_timeout(monitor, monitor->container->settings->guest_timeout * 1000),
+		       started, execution, err) < 0)
 		return -1;
 	execution->calls++;
 	/* At once: the agent serves calls in their order, and most processes are short. */

@@ -194,6 +194,7 @@ static int vmm_body(void *data, int ready_fd)
 				     .nets = machine->nets,
 				     .template_key = template->key,
 				     .template_key_size = template->key_size,
+				     .boot_patience = machine->container->settings->guest_timeout,
 				     .template_fd = template->use_fd };
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
 	struct vmm *vmm;
@@ -371,7 +372,7 @@ int machine_launch(struct machine *machine, struct err *err)
 	    (machine->diskd.pid && spawn_wait_ready(&machine->diskd, ROLE_DISKD, err) < 0) ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
-	template_settle(&machine->template, container->settings);
+	template_settle(&machine->template, machine);
 	close_parts(machine);
 	fd_replace(&machine->image.fd, -1);
 	if (machine->stdio.terminal) /* kept until its port is closed, to ask for its size */

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cgroup/stats.h"
 #include "oci/config.h"
+#include "oci/settings.h"
 #include "vm/execution.h"
 #include "vm/host.h"
 #include "vm/view.h"
@@ -26,7 +27,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define CREATE_TIMEOUT_MS   300000
+#define BOOT_CHECK_MS	    10000u
 #define SHUTDOWN_TIMEOUT_MS 20000
 #define STOP_TIMEOUT_MS	    3000
 #define RESIZE_TIMEOUT_MS   10000
@@ -48,6 +49,13 @@ void monitor_set_timer(struct monitor *monitor, unsigned int ms)
 						 .tv_nsec = ms % 1000 * 1000000L } };
 
 	timerfd_settime(monitor->timer.fd, 0, &when, NULL);
+}
+
+void monitor_check_boot(struct monitor *monitor)
+{
+	uint32_t all = monitor->container->settings->guest_timeout * 1000;
+
+	monitor_set_timer(monitor, all < BOOT_CHECK_MS ? all : BOOT_CHECK_MS);
 }
 
 /* create hears how it went; from then on the monitor lives without it. */
@@ -199,7 +207,7 @@ static void hello_said(void *data, const struct err *err)
 	}
 	monitor_note("hello");
 	monitor->phase = PHASE_CREATING;
-	monitor_set_timer(monitor, CREATE_TIMEOUT_MS);
+	monitor_set_timer(monitor, monitor->container->settings->guest_timeout * 1000);
 }
 
 static void agent_closed(void *data, const char *text)
@@ -343,7 +351,7 @@ static int set_up(struct monitor *monitor, struct err *err)
 	monitor_note("vmm ready");
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	monitor->started = now.tv_sec;
-	monitor_set_timer(monitor, MONITOR_BOOT_CHECK_MS);
+	monitor_check_boot(monitor);
 	if (fcntl(machine->vmm_fd, F_SETFL, O_NONBLOCK) < 0) /* it may not hold us up */
 		return err_set(err, errno, "make the vmm's socket non-blocking");
 	if (record_add(&monitor->record, machine->vmm.pid, err) < 0 ||

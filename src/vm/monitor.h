@@ -95,7 +95,8 @@ int monitor_main(struct machine *machine, int ready_fd);
 
 /* --- monitor.c, for the others -- */
 
-#define MONITOR_BOOT_CHECK_MS 10000
+/* monitor_check_boot() - have end_of_time() called, to look whether the guest still boots. */
+void monitor_check_boot(struct monitor *monitor);
 
 /* monitor_set_timer() - have end_of_time() called; 0: not any more. */
 void monitor_set_timer(struct monitor *monitor, unsigned int ms);
@@ -163,5 +164,7 @@ void asking_watch(struct client *client);
 
 void starting_begin(struct client *client, const struct control_request *request, int *fds);
 void starting_net_added(struct monitor *monitor, const struct vmm_event *event);
+/* starting_late() - the vmm has not said in time that it has the network. */
+void starting_late(struct monitor *monitor);
 /* starting_close() - forget what was begun. @table_too: and what forwards the network. */
 void starting_close(struct monitor *monitor, bool table_too);

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "net/network.h"
 #include "oci/config.h"
+#include "oci/settings.h"
 #include "vm/control.h"
 #include "vm/rootless.h"
 
@@ -24,6 +25,17 @@ bool start_has_network(const struct oci_config *config)
 		if (str_eq(config->linux_->namespaces[i].type, "network"))
 			return true;
 	return false;
+}
+
+/* Its hooks in the guest have their own time. */
+uint32_t start_patience(const struct container *container)
+{
+	const struct oci_hooks *hooks = container->config->hooks;
+	uint64_t seconds = container->settings->guest_timeout;
+
+	for (size_t i = 0; hooks && i < hooks->n_start_container; i++)
+		seconds += (uint32_t)hooks->start_container[i].timeout;
+	return seconds < START_PATIENCE_MAX ? (uint32_t)seconds : START_PATIENCE_MAX;
 }
 
 /* The monitor is in the container's network namespace from its beginning. */
@@ -84,7 +96,8 @@ static int start_attached(const struct container *container, struct network *net
 			  struct err *err)
 {
 	const struct control_request request = { .type = CONTROL_START };
-	_cleanup_fd_ int socket = control_connect(container->state_fd, err);
+	uint32_t patience = control_guest_patience(start_patience(container));
+	_cleanup_fd_ int socket = control_connect(container->state_fd, patience, err);
 
 	if (socket < 0)
 		return -1;

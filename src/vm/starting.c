@@ -4,19 +4,35 @@
  * guest's sight, the agent is told of them and starts the program.
  */
 #include "base/fd.h"
+#include "oci/settings.h"
 #include "vm/control.h"
 #include "vm/monitor.h"
+#include "vm/start.h"
 #include "vmm/vmm.h"
 
 #include <string.h>
 
-#define START_TIMEOUT_MS 120000
+/* Part of a network cannot be taken back, and a program that has not begun may begin yet: the
+ * machine is of no use. */
+static void give_up(struct monitor *monitor, struct client *client, struct err *err)
+{
+	starting_close(monitor, true);
+	err_hint(err, "the machine is switched off");
+	client_reply(client, err);
+	monitor_stop(monitor, MONITOR_STATUS_LOST);
+}
 
 static void started(void *data, const struct err *err)
 {
 	struct client *client = data;
 	struct monitor *monitor = client->monitor;
+	struct err late;
 
+	if (err && err->code == ETIMEDOUT) {
+		late = *err;
+		give_up(monitor, client, &late);
+		return;
+	}
 	if (!err && monitor->phase == PHASE_CREATED)
 		monitor->phase = PHASE_RUNNING;
 	if (!err)
@@ -28,11 +44,12 @@ static void started(void *data, const struct err *err)
 static void start_program(struct client *client)
 {
 	struct monitor *monitor = client->monitor;
+	uint64_t patience = start_patience(monitor->container) * 1000ull;
 	struct err err;
 
 	client->waiting = true;
-	if (agent_start(monitor->agent, monitor->container->id, monitor->starting.network,
-			START_TIMEOUT_MS, started, client, &err) < 0)
+	if (agent_start(monitor->agent, monitor->container->id, monitor->starting.network, patience,
+			started, client, &err) < 0)
 		started(client, &err);
 }
 
@@ -73,13 +90,24 @@ static int send_taps(struct monitor *monitor, const int *taps, struct err *err)
 	return 0;
 }
 
-/* Part of a network cannot be taken back: the machine is of no use. */
-static void fail(struct monitor *monitor, struct client *client, struct err *err)
+static void network_failed(struct monitor *monitor, struct err *err)
 {
 	err_wrap(err, "give the microVM its network");
-	starting_close(monitor, true);
-	client_reply(client, err);
-	monitor_stop(monitor, MONITOR_STATUS_LOST);
+	give_up(monitor, monitor->starting.client, err);
+}
+
+static void wait_for_network(struct monitor *monitor, int *table)
+{
+	fd_replace(&monitor->network_table, fd_steal(table));
+	monitor_set_timer(monitor, monitor->container->settings->guest_timeout * 1000);
+}
+
+void starting_late(struct monitor *monitor)
+{
+	struct err err;
+
+	err_set(&err, ETIMEDOUT, "the vmm does not answer");
+	network_failed(monitor, &err);
 }
 
 void starting_begin(struct client *client, const struct control_request *request, int *fds)
@@ -103,9 +131,9 @@ void starting_begin(struct client *client, const struct control_request *request
 	client->waiting = true;
 	starting->network = read_network(fds[0], request->size, &err);
 	if (!starting->network || send_taps(monitor, fds + 2, &err) < 0)
-		fail(monitor, client, &err);
+		network_failed(monitor, &err);
 	else
-		fd_replace(&monitor->network_table, fd_steal(&fds[1]));
+		wait_for_network(monitor, &fds[1]);
 }
 
 void starting_net_added(struct monitor *monitor, const struct vmm_event *event)
@@ -118,8 +146,10 @@ void starting_net_added(struct monitor *monitor, const struct vmm_event *event)
 	starting->waiting--;
 	if (event->text[0]) {
 		err_set(&err, 0, "the vmm cannot take network interface %u", event->port);
-		fail(monitor, starting->client, &err);
+		network_failed(monitor, &err);
 	} else if (!starting->waiting) {
+		if (!monitor->killed)
+			monitor_set_timer(monitor, 0);
 		start_program(starting->client);
 	}
 }

@@ -22,6 +22,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define DIRECTORY	  "templates"
@@ -29,6 +30,7 @@
 #define DIRECTORY_FLAGS	  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define PRIVATE_DIRECTORY (S_IFDIR | 0700)
 #define PRIVATE_FILE	  (S_IFREG | 0600)
+#define NAME_DIGITS	  16u
 
 static bool is_own(const struct stat *st, mode_t mode)
 {
@@ -109,19 +111,21 @@ static void set_name(struct template *template)
 		 (unsigned long long)hash_bytes(template->key, template->key_size));
 }
 
-/* One that is not as we leave them is none. */
-static void open_one(struct template *template)
+/* One that is not as we leave them is none, and gives its place up. */
+static int open_one(struct template *template, struct err *err)
 {
 	struct stat st;
 	_cleanup_fd_ int fd = openat(template->dir_fd, template->name,
 				     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT)
-		return;
+		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0 && is_own(&st, PRIVATE_FILE))
 		template->use_fd = fd_steal(&fd);
-	else
-		unlinkat(template->dir_fd, template->name, 0);
+	else if (unlinkat(template->dir_fd, template->name, 0) < 0 && errno != ENOENT &&
+		 unlinkat(template->dir_fd, template->name, AT_REMOVEDIR) < 0)
+		return err_set(err, errno, "remove %s, which is no template", template->name);
+	return 0;
 }
 
 static int find(struct template *template, const struct machine *machine, struct err *err)
@@ -136,9 +140,14 @@ static int find(struct template *template, const struct machine *machine, struct
 		return -1;
 	template->key_size = strlen(template->key);
 	set_name(template);
-	open_one(template);
+	if (open_one(template, err) < 0)
+		return -1;
 	if (template->use_fd >= 0)
 		return 0;
+	/* One makes one. Others that come meanwhile boot, and the disk is not filled with copies.
+	 */
+	if (flock(template->dir_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(err, errno, "another machine makes a template");
 	template->make_fd = openat(template->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return template->make_fd < 0 ? err_set(err, errno, "make an unnamed file") : 0;
 }
@@ -197,7 +206,15 @@ bool template_distrust(const struct machine *machine)
 	return there;
 }
 
-/* Calls function for each template. One that goes meanwhile is not there. */
+static bool is_name(const char *name)
+{
+	return strlen(name) == NAME_DIGITS && strspn(name, "0123456789abcdef") == NAME_DIGITS;
+}
+
+/*
+ * Calls function for each template. One that goes meanwhile is not there; what others have put
+ * there is neither counted nor removed.
+ */
 static int for_each(int dir_fd, void (*function)(void *data, const char *name, struct stat *st),
 		    void *data, struct err *err)
 {
@@ -211,8 +228,9 @@ static int for_each(int dir_fd, void (*function)(void *data, const char *name, s
 		return err_set(err, errno, "list the templates");
 	}
 	while ((entry = readdir(dir)))
-		if (entry->d_name[0] != '.' &&
-		    fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		if (is_name(entry->d_name) &&
+		    fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
 			function(data, entry->d_name, &st);
 	closedir(dir);
 	return 0;
@@ -250,11 +268,17 @@ static void prune(int dir_fd, size_t limit)
 	}
 }
 
-/* Of several that were made at once, the first stays. */
-static int give_name(const struct template *template, struct err *err)
+/* A kernel or an init that somebody writes to meanwhile may be in the guest by half. */
+static int give_name(const struct template *template, const struct machine *machine,
+		     struct err *err)
 {
+	_cleanup_free_ char *key = make_key(machine, err);
 	char path[40];
 
+	if (!key)
+		return -1;
+	if (strcmp(key, template->key) != 0)
+		return err_set(err, 0, "no template: its kernel, its init or moat was changed");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", template->make_fd);
 	if (linkat(AT_FDCWD, path, template->dir_fd, template->name, AT_SYMLINK_FOLLOW) < 0 &&
 	    errno != EEXIST)
@@ -262,8 +286,9 @@ static int give_name(const struct template *template, struct err *err)
 	return 0;
 }
 
-void template_settle(struct template *template, const struct moat_settings *settings)
+void template_settle(struct template *template, const struct machine *machine)
 {
+	const struct moat_settings *settings = machine->container->settings;
 	struct stat st;
 	struct err err;
 
@@ -272,7 +297,7 @@ void template_settle(struct template *template, const struct moat_settings *sett
 		log_debug("started from template %s", template->name);
 	} else if (template->make_fd >= 0 && vmm_is_template(template->make_fd) &&
 		   fstat(template->make_fd, &st) == 0 && is_own(&st, PRIVATE_FILE)) {
-		if (give_name(template, &err) < 0)
+		if (give_name(template, machine, &err) < 0)
 			log_debug("%s", err.text);
 		prune(template->dir_fd, settings->templates);
 	}

@@ -45,9 +45,10 @@ bool template_distrust(const struct machine *machine);
 
 /*
  * template_settle() - the vmm is ready: a template that it made gets its name, before the guest
- * hears of its container; one that was used becomes the youngest; the oldest ones go.
+ * hears of its container, and unless what it is made of was changed meanwhile; one that was used
+ * becomes the youngest; the oldest ones go.
  */
-void template_settle(struct template *template, const struct moat_settings *settings);
+void template_settle(struct template *template, const struct machine *machine);
 
 /* template_count() - how many are kept, and their bytes. Returns 0, or -1 with err set. */
 int template_count(const struct moat_settings *settings, size_t *count, unsigned long long *bytes,

@@ -19,7 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#define PATIENCE_S 30
+#define PATIENCE_S 30u
 
 struct making {
 	struct vmm *vmm;
@@ -37,9 +37,11 @@ static int out_of_time(struct source *source, uint32_t events, struct err *err)
 	return 0;
 }
 
-static int watch_time(struct making *making, struct err *err)
+static int watch_time(struct making *making, uint32_t patience, struct err *err)
 {
-	const struct itimerspec when = { .it_value.tv_sec = PATIENCE_S };
+	const struct itimerspec when = { .it_value.tv_sec = patience && patience < PATIENCE_S
+								    ? patience
+								    : PATIENCE_S };
 
 	making->timer = (struct source){ .ready = out_of_time, .data = making };
 	making->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -49,12 +51,12 @@ static int watch_time(struct making *making, struct err *err)
 }
 
 /* The loop ends when all vCPUs stand still, or with the machine. */
-static int boot(struct making *making, struct err *err)
+static int boot(struct making *making, uint32_t patience, struct err *err)
 {
 	struct vmm *vmm = making->vmm;
 	int r;
 
-	if (watch_time(making, err) < 0)
+	if (watch_time(making, patience, err) < 0)
 		return -1;
 	loop_forget(&vmm->loop, &vmm->control);
 	vsock_hold(vmm->vsock, true);
@@ -79,7 +81,7 @@ static int boot(struct making *making, struct err *err)
 int vmm_make_template(struct vmm *vmm, const struct vmm_config *config, int fd, struct err *err)
 {
 	struct making making = { .vmm = vmm, .timer.fd = -1 };
-	int r = boot(&making, err);
+	int r = boot(&making, config->boot_patience, err);
 
 	fd_replace(&making.timer.fd, -1);
 	if (r == 0)

@@ -182,6 +182,10 @@ static void *vcpu_thread(void *data)
 			/* Cleared before the command is read: one that comes now sets it again. */
 			__atomic_store_n(&vcpu->run->immediate_exit, 0, __ATOMIC_SEQ_CST);
 			go = vcpu_obey(vcpu);
+		} else if (errno == EFAULT) {
+			go = vcpu_end(vcpu, VMM_END_KVM,
+				      "memory of the guest is not there any more: its kernel's "
+				      "file was cut off while it ran");
 		} else if (errno != EAGAIN) {
 			go = vcpu_end(vcpu, VMM_END_KVM, "run a vCPU: %s", strerror(errno));
 		}

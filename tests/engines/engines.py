@@ -28,7 +28,7 @@ def install_moat():
     for name in ("moat-plain", "moat-sandbox"):
         os.symlink("moat", os.path.join(BIN, name))
     os.makedirs(os.path.dirname(SETTINGS), exist_ok=True)
-    settings = {"memory": 128 << 20}
+    settings = {"memory": 128 << 20, "guestTimeout": harness.GUEST_TIMEOUT}
     kernel, init = harness.find_kernel(), harness.find_init()
     if kernel and init:  # where everybody may read them
         settings.update(kernel=shutil.copy(kernel, machine.HOME + "/kernel"), init=shutil.copy(init, machine.HOME + "/init"))

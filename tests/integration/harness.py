@@ -37,6 +37,7 @@ BUILD = os.environ.get("MOAT_BUILD") or os.path.join(TOP, "build")
 MOAT = os.environ.get("MOAT") or os.path.join(BUILD, "src/cli/moat")
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99"}
+GUEST_TIMEOUT = 600 if IN_LAB else 60  # of the operator's file: there a guest may be slow, and a test has time-outs of its own
 _numbers = itertools.count(1)
 exceptions = []  # (test, level, why), as differs() is told
 isolated = False  # set by run, once in namespaces of its own
@@ -138,7 +139,7 @@ class Case(unittest.TestCase):
         self.bundle_path = None
         self.settings = {"cache": self.cache}
         if self.level == "vm":
-            self.settings.update(kernel=find_kernel(), init=find_init(), memory=self.memory)
+            self.settings.update(kernel=find_kernel(), init=find_init(), memory=self.memory, guestTimeout=GUEST_TIMEOUT)
         self.settings_path = os.path.join(self.work, "moat.json")
         self.ids = []
         self._children = []

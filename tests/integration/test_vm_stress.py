@@ -8,6 +8,7 @@ import random
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -27,6 +28,15 @@ def name_of(pid):
 def with_name(name):
     """Processes of that name: the tests have a pid namespace of their own."""
     return [pid for pid in host.processes() if name_of(pid) == name]
+
+
+def write_kernel(path, code):
+    """A file that is loaded as a kernel, of a few instructions that need no place of their own."""
+    at = 0x1000000
+    with open(path, "wb") as f:
+        f.write(struct.pack("<4sBBBBQHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 0, 2, 62, 1, at, 64, 0, 0, 64, 56, 1, 0, 0, 0))
+        f.write(struct.pack("<IIQQQQQQ", 1, 5, 0x1000, at, at, len(code), len(code), 0x1000))
+        f.write(bytes(0x1000 - f.tell()) + code)
 
 
 class Many(Case):
@@ -52,6 +62,18 @@ class Many(Case):
     def test_at_once(self):
         self.bundle("sh", "-c", "echo here; read line; echo $line")
         self.assertEqual(self.run_container().returncode, 0)  # a template is made once
+        self.at_once()
+
+    @unittest.skipUnless(ALL, "takes minutes: MOAT_TEST_ALL=1 runs it")
+    def test_at_once_without_a_template(self):
+        """One makes it, the others boot."""
+        self.settings["cache"] = os.path.join(self.work, "cache")
+        self.write_settings()
+        self.bundle("sh", "-c", "echo here; read line; echo $line")
+        self.at_once()
+        self.assertEqual(len(os.listdir(os.path.join(self.settings["cache"], "templates"))), 1)
+
+    def at_once(self):
         running = [self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(30)]
         for process in running:
@@ -148,16 +170,61 @@ class Guests(Case):
         done = self.run_container(timeout=60)
         return done.returncode, done.stderr.decode(), time.monotonic() - began
 
+    def test_kernel_that_stands_still_at_boot(self):
+        """It takes no processor time, so it is told by the clock: once while a template would be made, once without one."""
+        self.settings.update(kernel=os.path.join(self.work, "halts"), guestTimeout=4)
+        write_kernel(self.settings["kernel"], b"\xfa\xf4\xeb\xfd")  # cli; hlt; jmp to that
+        self.write_settings()
+        self.bundle("true")
+        began = time.monotonic()
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("boot the guest kernel", "init to answer"), timeout=60)
+        self.assertLess(time.monotonic() - began, 10 + host.TIME_SCALE)
+
+    def test_that_answers_neither_start_nor_exec(self):
+        """Within the operator's time: a start ends the machine, whose program is not to begin later; an exec ends itself."""
+        patience = self.settings["guestTimeout"] = int(2 * host.TIME_SCALE)
+        self.write_settings()
+        self.bundle("sh", "-c", "touch /began; exec sleep 1000")
+        began = os.path.join(self.rootfs, "began")
+        running = self.create()
+        self.ok("start", running)
+        self.wait_until(lambda: os.path.exists(began), "it runs")
+        others = set(with_name("moat-vmm"))
+        os.unlink(began)
+        created = self.create()
+        for vmm in with_name("moat-vmm"):
+            os.kill(vmm, signal.SIGSTOP)
+        since = time.monotonic()
+        said = []
+        with tempfile.TemporaryFile() as start, tempfile.TemporaryFile() as execution:  # the vmm has one, and closes nothing now
+            commands = [self.start_moat(*args, stdout=subprocess.DEVNULL, stderr=file) for file, args in
+                        ((start, ("start", created)), (execution, ("exec", running, "touch", "/late")))]
+            for process, file in zip(commands, (start, execution)):
+                process.wait(timeout=20 * host.TIME_SCALE)
+                file.seek(0)
+                said.append(file.read().decode())
+        self.assertIn("start the container in the guest: the guest does not answer", said[0])
+        self.assertIn("; the machine is switched off", said[0])
+        self.assertIn("the guest does not answer", said[1])
+        self.assertEqual([process.returncode for process in commands], [1, 255])
+        self.assertEqual([text.count("\n") for text in said], [1, 1], said)
+        self.assertGreaterEqual(time.monotonic() - since, patience)
+        self.assertLess(time.monotonic() - since, patience + 5 + 2 * host.TIME_SCALE)
+        self.wait_status(created, "stopped")
+        self.ok("delete", created)
+        self.assertFalse(os.path.exists(began))
+        self.assertEqual(set(with_name("moat-vmm")), others)
+        for vmm in others:
+            os.kill(vmm, signal.SIGCONT)
+        self.ok("exec", running, "true", timeout=60)
+        self.wait_until(lambda: b"touch" not in self.ok("ps", running).stdout, "what was given up has ended")
+        self.ok("delete", "--force", running)
+
     @unittest.skipUnless(ALL, "takes a minute: MOAT_TEST_ALL=1 runs it")
     def test_kernel_that_spins_at_boot(self):
         """It is told by the processor time that it had: a kernel boots in less than a second of it."""
-        code, at = b"\xeb\xfe", 0x1000000  # jmp $
-        path = os.path.join(self.work, "spins")
-        with open(path, "wb") as f:
-            f.write(struct.pack("<4sBBBBQHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 0, 2, 62, 1, at, 64, 0, 0, 64, 56, 1, 0, 0, 0))
-            f.write(struct.pack("<IIQQQQQQ", 1, 5, 0x1000, at, at, len(code), len(code), 0x1000))
-            f.write(bytes(0x1000 - f.tell()) + code)
-        self.settings["kernel"] = path
+        self.settings["kernel"] = os.path.join(self.work, "spins")
+        write_kernel(self.settings["kernel"], b"\xeb\xfe")  # jmp $
         self.write_settings()
         self.bundle("true")
         began = time.monotonic()

@@ -3,6 +3,8 @@
 #include "monitor_host.h"
 
 #include "base/fd.h"
+#include "oci/config.h"
+#include "oci/settings.h"
 #include "vm/execution.h"
 #include "vmm/vmm.h"
 
@@ -17,7 +19,9 @@
 
 #include <cmocka.h>
 
-static struct container container = { .id = "c" };
+static const struct moat_settings settings = { .guest_timeout = 60 };
+static struct oci_config config;
+static struct container container = { .id = "c", .config = &config, .settings = &settings };
 static int vmm;
 
 struct monitor monitor;
@@ -78,6 +82,11 @@ static void serve_container(const char *method, struct ttrpc_call call,
 	note(call, "%s %s", method, ((const Moat__Agent__ContainerRequest *)message)->id);
 }
 
+static void serve_start(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	note(call, "Start %s", ((const Moat__Agent__StartContainerRequest *)message)->id);
+}
+
 static void serve_stats(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
 {
 	serve_container("Stats", call, message);
@@ -111,6 +120,7 @@ static const struct ttrpc_method methods[] = {
 	METHOD("DeleteProcess", process_request, serve_delete),
 	METHOD("Signal", signal_request, serve_signal),
 	METHOD("ResizeTerminal", resize_terminal_request, serve_resize),
+	METHOD("StartContainer", start_container_request, serve_start),
 	METHOD("Stats", container_request, serve_stats),
 	METHOD("Processes", container_request, serve_processes),
 	METHOD("UpdateContainer", update_container_request, serve_update),
@@ -222,7 +232,7 @@ void expect_vmm(uint32_t type, uint32_t port)
 	assert_int_equal(fd_receive(vmm, &request, sizeof(request), &fd, 1), sizeof(request));
 	assert_int_equal(request.type, type);
 	assert_int_equal(request.port, port);
-	assert_int_equal(fd >= 0, type == VMM_REQUEST_PORT_ADD);
+	assert_int_equal(fd >= 0, type == VMM_REQUEST_PORT_ADD || type == VMM_REQUEST_NET_ADD);
 	fd_replace(&fd, -1);
 }
 

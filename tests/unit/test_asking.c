@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Questions to the monitor, and pause: what it makes of the guest's answers, and of the vmm's. */
+/* Questions to the monitor, a start, and pause: what it makes of the guest's answers, and of the
+ * vmm's. */
 #include "monitor_host.h"
 
 #include "base/fd.h"
@@ -122,6 +123,58 @@ static void test_no_answer(void **state)
 }
 
 /* A process's words cannot be taken for more than its words. */
+/* What has not begun in time is not to begin later. */
+static void test_start_without_answer(void **state)
+{
+	const struct control_request request = { .type = CONTROL_START };
+
+	monitor.phase = PHASE_CREATED;
+	starting_begin(&monitor.clients[0], &request, NULL);
+	host_run();
+	expect_seen(0, "Start c");
+	refuse(0, TTRPC_DEADLINE_EXCEEDED, "");
+	expect_reply(
+		ours[0],
+		"the guest does not answer: Connection timed out; the machine is switched off");
+	expect_vmm(VMM_REQUEST_STOP, 0);
+	assert_int_equal(monitor.phase, PHASE_ENDING);
+	assert_int_equal(monitor.status, MONITOR_STATUS_LOST);
+}
+
+static void test_start_with_a_silent_vmm(void **state)
+{
+	Moat__Agent__Network network = MOAT__AGENT__NETWORK__INIT;
+	Moat__Agent__Interface interface = MOAT__AGENT__INTERFACE__INIT, *list[] = { &interface };
+	struct control_request request = { .type = CONTROL_START };
+	uint8_t mac[6] = { 2 }, packed[200];
+	int fds[CONTROL_DESCRIPTORS];
+
+	interface.mac = (ProtobufCBinaryData){ sizeof(mac), mac };
+	network.n_interfaces = 1;
+	network.interfaces = list;
+	request.size = (uint32_t)moat__agent__network__pack(&network, packed);
+	memset(fds, -1, sizeof(fds));
+	fds[0] = control_text(packed, request.size, NULL);
+	fds[1] = dup(file);
+	fds[2] = dup(file);
+	monitor.phase = PHASE_CREATED;
+	monitor.network_table = -1;
+	machine.nets = 1;
+	starting_begin(&monitor.clients[0], &request, fds);
+	host_run();
+	expect_vmm(VMM_REQUEST_NET_ADD, 0);
+	assert_int_not_equal(monitor.network_table, -1);
+	expect_silence(ours[0]);
+	starting_late(&monitor);
+	expect_reply(ours[0], "the vmm does not answer");
+	expect_vmm(VMM_REQUEST_STOP, 0);
+	assert_int_equal(n_seen, 0);
+	assert_int_equal(monitor.network_table, -1);
+	assert_int_equal(monitor.phase, PHASE_ENDING);
+	close(fds[0]);
+	close(fds[2]);
+}
+
 static void test_processes(void **state)
 {
 	struct moat_processes *processes;
@@ -268,6 +321,8 @@ int main(void)
 		TEST(test_statistics),
 		TEST(test_answer_that_is_too_long),
 		TEST(test_no_answer),
+		TEST(test_start_without_answer),
+		TEST(test_start_with_a_silent_vmm),
 		TEST(test_processes),
 		TEST(test_update),
 		TEST(test_pause_and_resume),
