@@ -15,6 +15,11 @@
  * Returns a NUL-terminated string that the caller frees, or NULL with err set (code: errno).
  */
 char *file_read(int dirfd, const char *path, size_t max, size_t *length, struct err *err);
+/*
+ * file_read_regular() - the same of a regular file: one of another kind, a FIFO that would be
+ * waited for, is an error.
+ */
+char *file_read_regular(int dirfd, const char *path, size_t max, size_t *length, struct err *err);
 
 /*
  * file_write() - write text to an existing file, such as those of procfs, sysfs and cgroupfs, in

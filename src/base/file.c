@@ -7,10 +7,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-char *file_read(int dirfd, const char *path, size_t max, size_t *length, struct err *err)
+static char *read_opened(int fd, const char *path, size_t max, size_t *length, struct err *err)
 {
-	_cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	char *text;
 
 	if (fd < 0)
@@ -19,6 +19,23 @@ char *file_read(int dirfd, const char *path, size_t max, size_t *length, struct 
 	if (!text)
 		err_set(err, errno, "read %s", path);
 	return text;
+}
+
+char *file_read(int dirfd, const char *path, size_t max, size_t *length, struct err *err)
+{
+	_cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+
+	return read_opened(fd, path, max, length, err);
+}
+
+char *file_read_regular(int dirfd, const char *path, size_t max, size_t *length, struct err *err)
+{
+	_cleanup_fd_ int fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+		return err_set(err, 0, "read %s: it is not a regular file", path), NULL;
+	return read_opened(fd, path, max, length, err);
 }
 
 int file_write(int dirfd, const char *path, const char *text, struct err *err)

@@ -116,6 +116,10 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 	struct diagnosis diagnosis = { .result = result };
 	_cleanup_free_ char *text = NULL;
 
+	if (!!surface + jail + !!engine > 1)
+		return err_set(err, 0,
+			       "doctor: --surface, --jail and --engine each ask for one thing: "
+			       "give one of them");
 	if (surface)
 		return runtime_need_root(runtime, err) < 0
 			       ? -1

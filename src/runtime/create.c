@@ -31,7 +31,7 @@ static int read_bundle(struct instance *instance, const char *bundle, const char
 		name && name[0] == '/' ? xstrdup(name)
 				       : xasprintf("%s/%s", bundle, name ? name : "config.json");
 
-	*text = file_read(AT_FDCWD, path, RUNTIME_CONFIG_MAX, size, err);
+	*text = file_read_regular(AT_FDCWD, path, RUNTIME_CONFIG_MAX, size, err);
 	if (!*text && err->code == ENOENT)
 		return err_hint(err, "give the bundle's directory with --bundle, or make a "
 				     "config.json with moat spec");

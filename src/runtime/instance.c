@@ -106,7 +106,7 @@ int instance_config(struct instance *instance, struct err *err)
 
 	if (instance->config)
 		return 0;
-	text = file_read(instance->state_fd, "config.json", RUNTIME_CONFIG_MAX, &size, err);
+	text = file_read_regular(instance->state_fd, "config.json", RUNTIME_CONFIG_MAX, &size, err);
 	if (!text)
 		return err_wrap(err, "container %s", instance->container.id);
 	instance->config = oci_config_parse(text, size, "config.json", err);

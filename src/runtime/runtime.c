@@ -19,7 +19,7 @@ static int load_settings(struct runtime *runtime, const char *path, struct err *
 {
 	size_t size;
 	const char *name = path ? path : SETTINGS_PATH;
-	_cleanup_free_ char *text = file_read(AT_FDCWD, name, SETTINGS_MAX, &size, err);
+	_cleanup_free_ char *text = file_read_regular(AT_FDCWD, name, SETTINGS_MAX, &size, err);
 
 	if (!text && (path || err->code != ENOENT))
 		return err_wrap(err, "read the operator's file");

@@ -137,7 +137,7 @@ int state_read(struct instance *instance, struct err *err)
 {
 	size_t size;
 	_cleanup_free_ char *text =
-		file_read(instance->state_fd, "state.json", STATE_MAX, &size, err);
+		file_read_regular(instance->state_fd, "state.json", STATE_MAX, &size, err);
 
 	if (!text && err->code != ENOENT)
 		return -1;

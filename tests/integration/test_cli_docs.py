@@ -170,6 +170,11 @@ class Docs(Case):
         self.assertEqual(self.complete("kill", "x", "TE"), ["TERM"])
         self.assertEqual(self.complete("kill", "x", "SIGUSR"), ["USR1", "USR2"])
         self.assertEqual(self.complete("start", "one", ""), [])
+        self.assertEqual(self.complete("kernel", ""), ["import", "list"])
+        self.assertEqual(self.complete("kernel", "--to", "/", "im"), ["import"])
+        self.assertEqual(self.complete("kernel", "list", ""), [])
+        self.assertEqual(self.complete("kernel", "import", "/etc/passw"), ["/etc/passwd"] if not os.path.exists("/etc/passwd-")
+                         else ["/etc/passwd", "/etc/passwd-"])
 
     def test_completion_of_files(self):
         for name in ("moat-file", "moat-other"):

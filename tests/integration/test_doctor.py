@@ -239,6 +239,10 @@ class Doctor(harness.Case):
     def test_an_argument_is_refused(self):
         self.refused("doctor", "x", says="no arguments")
 
+    def test_one_thing_at_a_time(self):
+        for words in (["--jail", "--engine", "podman"], ["--surface", "one", "--jail"], ["--surface", "one", "--engine", "docker"]):
+            self.refused("doctor", *words, says=("--surface, --jail and --engine", "give one of them"))
+
     def test_lines_for_engines(self):
         here = os.path.dirname(os.path.realpath(harness.MOAT))
         lines = self.ok("doctor", "--engine", "podman").stdout.decode().splitlines()

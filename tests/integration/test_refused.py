@@ -24,6 +24,27 @@ class Refused(Case):
         os.unlink(os.path.join(self.bundle_path, "config.json"))
         self.refuse_run(says="config.json")
 
+    def test_config_that_is_no_regular_file(self):
+        """None of these is waited for: bundle's file, --config's, the operator's and the state of a container."""
+        self.bundle("true")
+        paths = [os.path.join(self.work, name) for name in ("fifo", "directory")] + ["/dev/zero"]
+        os.mkfifo(paths[0])
+        os.mkdir(paths[1])
+        file = os.path.join(self.bundle_path, "config.json")
+        for path in paths:
+            os.unlink(file)
+            os.symlink(path, file)
+            self.refuse_run(says=("config.json: it is not a regular file",))
+            self.refused("--config", path, "list", says=("operator's file", path + ": it is not a regular file"))
+        for path in paths:
+            os.unlink(file)
+            self.write_config()
+            self.refuse_run("--config", path, says=(path + ": it is not a regular file",))
+        root = os.path.join(self.work, "root")
+        os.makedirs(root + "/one")
+        os.mkfifo(root + "/one/state.json")
+        self.refused("--root", root, "state", "one", says=("state.json: it is not a regular file",))
+
     def test_no_bundle(self):
         self.bundle_path = os.path.join(self.work, "nowhere")
         self.refuse_run(says=self.bundle_path)
