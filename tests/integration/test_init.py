@@ -4,7 +4,9 @@ systemd as a container's first process, from a bundle: it divides the container'
 it has gone itself, and ends on its own signal.
 """
 import os
+import pty
 import subprocess
+import threading
 import unittest
 
 from harness import Case, at_levels
@@ -62,14 +64,49 @@ class Init(Case):
         return self.moat("exec", name, *command, timeout=60).stdout.decode()
 
 
+class Console:
+    """A terminal for moat run, and all that was written to it."""
+
+    def __init__(self, test):
+        self.own, self.its = pty.openpty()
+        self.text = b""
+        self.reader = threading.Thread(target=self._collect)
+        self.reader.start()
+        test.addCleanup(self.close)
+
+    def streams(self):
+        return {"stdin": self.its, "stdout": self.its, "stderr": self.its}
+
+    def _collect(self):
+        try:
+            while data := os.read(self.own, 65536):
+                self.text += data
+        except OSError:  # EIO: nobody has the other end any more
+            pass
+
+    def close(self):
+        if self.its >= 0:
+            os.close(self.its)
+            self.its = -1
+            self.reader.join()
+            os.close(self.own)
+
+    def read(self):
+        """When who wrote to it has ended."""
+        self.close()
+        return self.text
+
+
 @at_levels("plain", "sandbox", "vm")
 class Boot(Init):
     def test_boot(self):
-        self.systemd()
+        console = Console(self) if self.level == "plain" else None
+        self.systemd(terminal=bool(console))
         self.set_sandbox("cgroups")
         name = self.new_id()
         with open(os.path.join(self.work, "output"), "w+b") as output:
-            running = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=output, stderr=output)
+            streams = console.streams() if console else {"stdout": output, "stderr": output}
+            running = self.start_moat("run", "--bundle", self.bundle_path, name, **streams)
             self.wait_until(lambda: self.booted(name, running), "it is up", 60)
             self.wait_until(lambda: self.failed_units(name) == FAILED.get(self.level, []), "what fails is what is to fail", 20)
             self.assertEqual(self.inside(name, "systemctl", "is-system-running").strip(),
@@ -81,6 +118,8 @@ class Boot(Init):
             self.assertIn(running.wait(60 * harness.TIME_SCALE), (0, 130))  # 130: where it may call reboot(2)
             output.seek(0)
             self.assertEqual(output.read(), b"")
+        if console:
+            self.assertIn(b"Welcome to", console.read())
 
     def booted(self, name, running):
         if running.poll() is not None:
@@ -102,7 +141,10 @@ class Boot(Init):
 @at_levels("sandbox")
 class Refused(Init):
     def test_without_leave(self):
-        """Level sandbox shows cgroups read-only: systemd says so on its console, where it has one, and ends."""
-        self.systemd()
+        """Level sandbox shows cgroups read-only: systemd says so and ends."""
+        self.systemd(terminal=True)
         self.set_sandbox()
-        self.assertEqual(self.run_container(timeout=60).returncode, 255)
+        console = Console(self)
+        running = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), **console.streams())
+        self.assertEqual(running.wait(60 * harness.TIME_SCALE), 255)
+        self.assertIn(b"Read-only file system", console.read())
