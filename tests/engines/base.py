@@ -40,6 +40,7 @@ KEPT = re.compile("|".join((
     r"nft table (filter|nat|mangle|raw) of", r"file /run/(netns|lock|docker|containerd|crun|moat|user|libpod|containers)\b",
     r"file /run/xtables.lock", r"file /tmp/(podman-run-|containers-user-|storage-run-)", r"file /var/tmp/",
     r"mount (gone: )?\S+ on \S+/graph/overlay \(", r"mount (gone: )?\S+ on \S*/netns(/default)? ",
+    r"cgroup \S+\.slice$",  # systemd's
     r"cgroup \S+/(docker|default|k8s\.io|moat|libpod_parent(/conmon)?)$",
     r"cgroup /sys/fs/cgroup/(systemd|unified)/libpod_parent/[0-9a-f]{64}$",  # of a pod: hierarchies that podman does not know
     r"process \d+: (\S*/)?(containerd|dockerd) --config")))
@@ -81,14 +82,16 @@ def long(method):
 class EngineCase(unittest.TestCase):
     maxDiff = 2000
     engine_name = family = level = None
+    kinds = engines.KINDS
     long_for = ()  # engines for which all of it only runs with --all
 
     @classmethod
     def setUpClass(cls):
-        reason = engines.KINDS[cls.engine_name].why_not() or harness.why_no_level(cls.level)
+        kind = cls.kinds[cls.engine_name]
+        reason = kind.why_not() or harness.why_no_level(cls.level)
         if reason:
             raise unittest.SkipTest(table.LOCAL + reason)
-        cls.engine = engines.get(cls.engine_name, cls.level)
+        cls.engine = engines.get(kind, cls.level)
         if cls.engine.refusal:
             raise unittest.SkipTest(cls.engine.refusal)
 

@@ -15,6 +15,7 @@ import time
 import harness
 import images
 import machine
+import own_systemd
 from host import TIME_SCALE
 
 SETTINGS = "/etc/moat/moat.json"
@@ -46,6 +47,8 @@ class Engine:
     remove = ("rm", "--force")  # at once, whatever runs
     rootless = False
     family = None  # the engine that this one is a version of; None: none
+    where = ()  # words before a command of it, the daemon's as well
+    cgroup_manager = "cgroupfs"
     refusal = None  # why moat does not run anything here, in its own words
 
     def __init__(self, level):
@@ -71,7 +74,7 @@ class Engine:
     def command(self, *args):
         """The client's command, found where this engine's programs are."""
         program = shutil.which(self.program[0], path=self.environment["PATH"]) or self.program[0]
-        return [program, *self.program[1:], *map(str, args)]
+        return [*self.where, program, *self.program[1:], *map(str, args)]
 
     def call(self, *args, timeout=60, **options):
         """Runs the client to its end; output is text. A time-out is an error with what it said so far."""
@@ -93,7 +96,7 @@ class Engine:
         """Starts a daemon whose log is in home, and waits until the client gets an answer."""
         self.started = (command, *asking)
         with open(os.path.join(self.home, "log"), "a") as log:
-            command = [shutil.which(command[0], path=self.environment["PATH"]), *command[1:]]
+            command = [*self.where, shutil.which(command[0], path=self.environment["PATH"]), *command[1:]]
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment)
         deadline = time.monotonic() + 30 * TIME_SCALE
         while self.call(*asking).returncode != 0:
@@ -134,7 +137,7 @@ class Podman(Engine):
         lines = ["[containers]", 'log_driver = "k8s-file"',
                  # Without CAP_SYS_RESOURCE the defaults are above what may be set.
                  'default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]',
-                 "[engine]", 'cgroup_manager = "cgroupfs"', 'events_logger = "file"', 'runtime = "moat-test"',
+                 "[engine]", 'cgroup_manager = "%s"' % self.cgroup_manager, 'events_logger = "file"', 'runtime = "moat-test"',
                  'tmp_dir = "%s/tmp"' % self.home, "[engine.runtimes]", 'moat-test = ["%s"]' % binary(self.level),
                  "[network]", 'network_backend = "netavark"', 'network_config_dir = "%s/networks"' % self.home]
         return "\n".join(lines) + "\n"
@@ -198,7 +201,7 @@ class Docker(Engine):
             "runtimes": {"moat-test": {"path": binary(self.level)}}, "default-runtime": "moat-test",
             "default-ulimits": {"nofile": {"Name": "nofile", "Soft": 1024, "Hard": 1024}},
             "data-root": self.home + "/data", "exec-root": run + "/exec", "pidfile": run + "/pid", "hosts": [self.socket],
-            "live-restore": True, "experimental": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
+            "exec-opts": ["native.cgroupdriver=" + self.cgroup_manager], "live-restore": True, "experimental": True, "bridge": bridge, "default-address-pools": [{"base": "10.%d.0.0/16" % number, "size": 24}]}))
         self.start_daemon(["dockerd", "--config-file", config], "version")
         self.must("import", "--change", "CMD sh", images.busybox_tar(machine.HOME), images.BUSYBOX)
 
@@ -294,23 +297,58 @@ class Containerd21(Unpacked, Containerd):
     name, family, suite, version = "containerd21", "containerd", "sid", "2.1"
 
 
+class UnderSystemd:
+    """Before an engine's class: with a systemd of its own, which makes the cgroups, as on most machines."""
+    cgroup_manager = "systemd"
+
+    @classmethod
+    def why_not(cls):
+        return super().why_not() or own_systemd.why_not()
+
+    def start(self):
+        self.systemd = own_systemd.OwnSystemd("systemd-%s" % os.path.basename(self.home), self.home + "/systemd.log")
+        self.systemd.start()
+        self.where = (*self.systemd.from_terminal(), *self.systemd.nsenter())
+        super().start()
+
+    def stop(self):
+        """The daemon and all else there ends with its first process."""
+        self.systemd.end()
+        if self.daemon:
+            self.daemon.wait()
+
+
+class SystemdPodman(UnderSystemd, Podman):
+    name, family = "systemd-podman", "podman"
+
+
+class SystemdDocker(UnderSystemd, Docker):
+    name, family, number = "systemd-docker", "docker", 50
+
+
+class SystemdContainerd(UnderSystemd, Containerd):
+    name, family = "systemd-containerd", "containerd"
+
+
+# By what @on names them; with a systemd they have a test of their own (test_manager.py).
+MANAGED = {kind.family: kind for kind in (SystemdPodman, SystemdDocker, SystemdContainerd)}
 KINDS = {kind.name: kind for kind in (Podman, RootlessPodman, Docker, Containerd, Docker26, Docker28, Containerd17, Containerd21)}
 _roots = {}
 _running = {}
 
 
-def get(name, level):
+def get(kind, level):
     """The engine, started by the first test that needs it. One that did not start is not tried again."""
-    key = name, level
+    key = kind, level
     if key not in _running:
-        _running[key] = engine = KINDS[name](level)
+        _running[key] = engine = kind(level)
         try:
             engine.start()
         except Exception as error:
             engine.stop()
             _running[key] = error
     if isinstance(_running[key], Exception):
-        raise RuntimeError("%s did not start: %s" % (name, _running[key]))
+        raise RuntimeError("%s did not start: %s" % (kind.name, _running[key]))
     return _running[key]
 
 

@@ -37,8 +37,16 @@ def debian_tar(directory, packages=bundles.DEBIAN_PACKAGES):
     return path
 
 
-def pack(tree, path):
-    subprocess.run(["tar", "--numeric-owner", "-C", tree, "-cf", path, "."], check=True)
+def systemd_tar(directory):
+    """The same of a Debian tree with systemd and what that needs, and without what is large beside it."""
+    path = os.path.join(directory, "systemd.tar")
+    if not os.path.exists(path):
+        pack(bundles.debian_rootfs(bundles.SYSTEMD_PACKAGES), path, *bundles.BESIDE_SYSTEMD)
+    return path
+
+
+def pack(tree, path, *without):
+    subprocess.run(["tar", "--numeric-owner", "-C", tree, *("--exclude=./" + w for w in without), "-cf", path, "."], check=True)
 
 
 def oci_archive(layer, path, name, command=("sh",)):

@@ -7,7 +7,6 @@ import urllib.request
 import bundles
 import images
 import machine
-import table
 from base import ALL, EngineCase, on
 
 PACKAGES = bundles.SERVICE_PACKAGES + ",gcc,git,libc6-dev,make,openjdk-17-jre-headless,python3-numpy,redis-server,rhino,systemd-sysv"
@@ -148,15 +147,3 @@ git gc -q; git clone -q /r /s; cd /s; git fsck --no-progress; git log --oneline 
                            "for (k in t) t[k].join(); java.lang.System.out.println(sum.get() + ' ' + java.lang.System.getProperty('java.vm.name'));")
         out = self.debian("java -Xmx96m -jar /usr/share/java/js.jar /primes.js", "-v", script + ":/primes.js:ro", timeout=300)
         self.assertRegex(out, r"^1709600813 OpenJDK 64-Bit Server VM\n$")
-
-    def test_systemd(self):
-        """systemd as the first process (podman run --systemd)"""
-        if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-            self.skipTest(table.LOCAL + "systemd in a container wants cgroup v2 alone")
-        name = self.start("/lib/systemd/systemd", "--unit=basic.target", flags=["--systemd", "always", *self.how], image=self.image)
-        self.wait_until(lambda: self.engine.call("exec", name, "systemctl", "is-active", "basic.target").stdout == "active\n",
-                        "its target is reached", 60)
-        self.cli("exec", name, "systemd-run", "--wait", "sh", "-c", "echo unit > /run/unit")
-        self.assertEqual(self.cli("exec", name, "cat", "/run/unit"), "unit\n")
-        self.cli("stop", "-t", "30", name, timeout=120)
-        self.assertIn(self.inspect(name, "{{.State.ExitCode}}"), ("0", "130"))
