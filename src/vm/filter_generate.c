@@ -20,7 +20,7 @@
 
 static const char *const names[ROLES] = {
 	[ROLE_MONITOR] = "monitor", [ROLE_VMM] = "vmm",		[ROLE_FSD] = "fsd",
-	[ROLE_DISKD] = "diskd",	    [ROLE_STANDIN] = "standin",
+	[ROLE_DISKD] = "diskd",	    [ROLE_STANDIN] = "standin", [ROLE_VICTIM] = "victim",
 };
 
 static struct scmp_arg_cmp compare(const struct filter_argument *argument)

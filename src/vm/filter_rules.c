@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The system calls of each role, with the reason beside each. What is not listed ends the process,
- * save for some of the allocator's: those answer ENOSYS. No role makes processes or threads.
+ * save for some of the allocator's: those answer ENOSYS. No role makes processes or threads, but
+ * for the monitor at its end, whose filter goes with them.
  */
 #include "vm/filter_rules.h"
 
@@ -71,6 +72,7 @@ static const struct filter_rule monitor_rules[] = {
 	CALL_IF2(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, 0), "outlive the caller of create"),
 	CALL_IF(pidfd_send_signal, IS(1, SIGKILL), "end the vmm and fsd, of which it has pidfds"),
 	CALL(wait4, "how they ended"),
+	CALL(clock_nanosleep, "at the end: until engines have heard of a lack of memory"),
 	CALL(close, "connections, and all at the end"),
 	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
 	CALL(munmap, "the same, given back"),
@@ -90,6 +92,15 @@ static const struct filter_rule standin_rules[] = {
 	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the terminal"),
 	CALL(close, "the word that the process runs"),
 	CALL(write, "log lines"),
+	CALL(restart_syscall, "the process was stopped and goes on"),
+	CALL(exit_group, "the process ends"),
+	END,
+};
+
+/* cgroup/oom_tell.h says what it is for. */
+static const struct filter_rule victim_rules[] = {
+	CALL(read, "the word to act"),
+	CALL(write, "its score for the OOM killer, and limits below what it has"),
 	CALL(restart_syscall, "the process was stopped and goes on"),
 	CALL(exit_group, "the process ends"),
 	END,
@@ -185,8 +196,9 @@ static const struct filter_rule diskd_rules[] = {
 };
 
 static const struct filter_rule *const rules[ROLES] = {
-	[ROLE_MONITOR] = monitor_rules, [ROLE_VMM] = vmm_rules,		[ROLE_FSD] = fsd_rules,
-	[ROLE_DISKD] = diskd_rules,	[ROLE_STANDIN] = standin_rules,
+	[ROLE_MONITOR] = monitor_rules, [ROLE_VMM] = vmm_rules,
+	[ROLE_FSD] = fsd_rules,		[ROLE_DISKD] = diskd_rules,
+	[ROLE_STANDIN] = standin_rules, [ROLE_VICTIM] = victim_rules,
 };
 
 /* The allocator asks for these where its heap cannot grow, and then says that there is no memory.

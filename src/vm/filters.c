@@ -20,7 +20,7 @@
 static const struct sock_fprog programs[ROLES] = {
 	[ROLE_MONITOR] = PROGRAM(monitor), [ROLE_VMM] = PROGRAM(vmm),
 	[ROLE_FSD] = PROGRAM(fsd),	   [ROLE_DISKD] = PROGRAM(diskd),
-	[ROLE_STANDIN] = PROGRAM(standin),
+	[ROLE_STANDIN] = PROGRAM(standin), [ROLE_VICTIM] = PROGRAM(victim),
 };
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -23,13 +23,14 @@
 
 #define CAP(name) (1ull << CAP_##name)
 
-const char *const role_names[ROLES] = { "monitor", "vmm", "fsd", "diskd", "standin" };
+const char *const role_names[ROLES] = { "monitor", "vmm", "fsd", "diskd", "standin", "victim" };
 
 /* fs/fsd.h says why fsd keeps what it keeps; the monitor ends the vmm, which is another user's. */
 const struct role_reach role_reach[ROLES] = {
 	[ROLE_MONITOR] = { CAP(KILL),
-			   "the sockets of the container's clients, of the vmm and of fsd, and the "
-			   "network's table; no files, and no process but those" },
+			   "the sockets of the container's clients, of the vmm and of fsd, the "
+			   "network's table and the memory limit of its cgroup; no files, and no "
+			   "process but those" },
 	[ROLE_VMM] = { 0,
 		       "the guest's memory and processors, its streams and taps; an empty root and "
 		       "namespaces and a user of its own" },
@@ -40,6 +41,7 @@ const struct role_reach role_reach[ROLES] = {
 	[ROLE_DISKD] = { 0, "the disk image that is the container's root, the guest's memory; an "
 			    "empty root and namespaces and a user of its own" },
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
+	[ROLE_VICTIM] = { 0, "the memory limit of the container's cgroup" },
 };
 
 int jail_change_root(int root, struct err *err)

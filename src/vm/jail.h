@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_DISKD, ROLE_STANDIN, ROLES };
+enum role { ROLE_MONITOR, ROLE_VMM, ROLE_FSD, ROLE_DISKD, ROLE_STANDIN, ROLE_VICTIM, ROLES };
 
 extern const char *const role_names[ROLES];
 

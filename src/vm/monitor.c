@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "cgroup/stats.h"
 #include "oci/config.h"
 #include "oci/settings.h"
 #include "vm/execution.h"
@@ -144,6 +143,7 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 		return;
 	}
 	monitor_note("exited");
+	monitor->ran_out = oom;
 	if (oom)
 		log_warning("the workload ran out of memory");
 	monitor->phase = PHASE_DRAINING;
@@ -360,8 +360,7 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    record_write(&monitor->record, state_fd, err) < 0 || requests_init(monitor, err) < 0 ||
 	    watch_machine(monitor, err) < 0)
 		return -1;
-	if (monitor->container->cgroup_path)
-		monitor->oom_count = cgroup_oom_open(monitor->container->cgroup_path, NULL);
+	lack_open(monitor);
 	if (host_leave_stdio(err) < 0 || view_enter(monitor->container, err) < 0 ||
 	    jail_restrict(ROLE_MONITOR, role_reach[ROLE_MONITOR].capabilities, err) < 0)
 		return -1;
@@ -376,6 +375,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 				   .ready_fd = ready_fd,
 				   .network_claim = -1,
 				   .oom_count = -1,
+				   .oom_teller = OOM_TELLER_NONE,
 				   .network_table = -1 };
 	struct err err;
 
@@ -388,5 +388,6 @@ int monitor_main(struct machine *machine, int ready_fd)
 	starting_close(&monitor, true);
 	machine_close(machine);
 	monitor_note("over");
+	lack_close(&monitor);
 	return monitor.status;
 }

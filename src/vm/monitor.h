@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "cgroup/oom_tell.h"
 #include "vm/agent.h"
 #include "vm/machine.h"
 #include "vm/record.h"
@@ -75,6 +76,7 @@ struct monitor {
 	struct pausing pausing;
 	bool watching;	      /* the agent was asked to tell of lack of memory */
 	uint64_t oom_kills;   /* as it told; UINT64_MAX: nothing yet */
+	bool ran_out;	      /* of memory: the guest killed a process of the workload */
 	bool killed;	      /* SIGKILL was sent: the end is near, or made */
 	bool given_up;	      /* after the workload's end: they are not waited for any more */
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
@@ -82,6 +84,7 @@ struct monitor {
 	struct starting starting;
 	int network_claim; /* makes the network namespace ours alone; -1: there is none */
 	int oom_count;	   /* cgroup_oom_open(); -1: none */
+	struct oom_teller oom_teller;
 	int network_table; /* holds what forwards the container's network; -1: nothing */
 	struct source vmm, vmm_exit, fsd_exit, diskd_exit, signals, listener, timer;
 	struct client clients[MONITOR_CLIENTS_MAX];
@@ -133,6 +136,13 @@ void end_of_child(struct monitor *monitor, struct child *child, enum role role);
 
 /* end_of_time() - the timer has run out. */
 int end_of_time(struct source *source, uint32_t events, struct err *err);
+
+/* --- lack.c: lack of memory -- */
+
+/* lack_open() - watch for it, before the jail is closed. Where that cannot be, nothing is told. */
+void lack_open(struct monitor *monitor);
+/* lack_close() - when nothing is left of the machine: tell engines of what the guest killed. */
+void lack_close(struct monitor *monitor);
 
 /* --- requests.c: what others ask of the monitor -- */
 

@@ -10,7 +10,7 @@
 #define MIB	     (1ull << 20)
 #define ALIGNMENT    (2 * MIB)
 #define MEMORY_MIN   (64 * MIB) /* a kernel, the agent and a shell */
-#define HOST_THREADS 16		/* monitor, vmm and fsd beside the vCPUs */
+#define HOST_THREADS 16		/* monitor, vmm, fsd, victim beside the vCPUs */
 
 /*
  * What the guest kernel takes: its image, slabs and the agent, and 64 bytes a page for struct page.

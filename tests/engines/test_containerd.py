@@ -132,7 +132,19 @@ class Containerd(EngineCase):
 
     def test_memory(self):
         """--memory: what takes more is killed"""
+        path = self.path("events", "")
+        with open(path, "w") as told:
+            self.popen("events", stdout=told)
+        self.wait_until(self.is_told_of(path), "the events are told of")
         self.run_("sh", "-c", "tail -c 200m /dev/zero", flags=["--memory-limit", str(32 << 20)], status=137)
+        self.wait_until(lambda: "/tasks/oom" in machine.read(path), "an event tells of the lack of memory")
+
+    def is_told_of(self, path):
+        """A condition: that something done now gets into the file."""
+        def condition():
+            self.cli("namespaces", "label", "default", "told=yes")
+            return machine.read(path)
+        return condition
 
     def test_bind(self):
         """bind mounts: both ways, :ro"""

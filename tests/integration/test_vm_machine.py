@@ -92,8 +92,10 @@ class Jail(Running):
         for role, pid in found.items():
             for fd in os.listdir("/proc/%d/fd" % pid):
                 target = os.readlink("/proc/%d/fd/%s" % (pid, fd))
-                if role == "monitor" and os.path.basename(target) in ("memory.events", "memory.oom_control"):
-                    self.assertTrue(target.startswith("/sys/fs/cgroup/"), target)  # whether the host's OOM killer came
+                if role == "monitor" and target.startswith("/sys/fs/cgroup/"):  # for its end, and whether the host's OOM killer came
+                    self.assertIn(os.path.basename(target), (
+                        "memory.events", "memory.max", "cgroup.procs", "cgroup.stat",
+                        "memory.oom_control", "memory.limit_in_bytes", "memory.swappiness"))
                 elif target.startswith("/") and role == "fsd":
                     # seen from detached mounts: the root itself, what lies in it, and /proc/self/fd
                     self.assertTrue(target in allowed[role] or os.path.exists(self.rootfs + target) or "/fd" in target, target)

@@ -120,3 +120,30 @@ class Lack(Case):
         self.assertEqual(process.returncode, 137)
         self.assertIn(b"the host ran out of memory for it", said)
         self.assertEqual(len(said.splitlines()), 1, said)
+
+    def oom_kills(self, *args):
+        """How many the host's kernel has counted in the container's cgroup when the workload has ended."""
+        self.in_cgroup(*args)
+        name = self.create(stderr=subprocess.DEVNULL)
+        events = "/sys/fs/cgroup%s/memory.events" % self.path
+        if not os.path.exists(events):
+            self.ok("delete", "--force", name)
+            self.skipTest("no memory controller of cgroup v2")
+        self.ok("start", name)
+        self.wait_status(name, "stopped")
+        with open(events) as f:
+            count = int(dict(line.split() for line in f)["oom_kill"])
+        self.ok("delete", name)
+        return count
+
+    def test_of_the_guest(self):
+        """Engines look for it in the host's cgroup, and find it there."""
+        self.assertEqual(self.oom_kills("sh", "-c", "x=a; while :; do x=$x$x; done"), 1)
+
+    def test_of_a_child(self):
+        """The workload goes on and ends by itself."""
+        self.assertEqual(self.oom_kills("sh", "-c", "sh -c 'x=a; while :; do x=$x$x; done'; exit 3"), 1)
+
+    def test_of_none(self):
+        """Killed, but not for that."""
+        self.assertEqual(self.oom_kills("sh", "-c", "kill -9 $$"), 0)

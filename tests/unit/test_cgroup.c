@@ -8,12 +8,15 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/oom_tell.h"
 #include "cgroup/layout.h"
+#include "cgroup/stats.h"
 #include "cgroup/tree.h"
 #include "oci/config.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -455,6 +458,87 @@ static void test_devices(void **state)
 	remove_it();
 }
 
+/* A child that tells of a lack of memory in the cgroup when it gets a byte. */
+static pid_t teller(int *go)
+{
+	int ready[2], wait[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(wait), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct oom_teller teller = OOM_TELLER_NONE;
+		struct err err = { 0 };
+
+		if (cgroup_enter(path, 0, &err) < 0 ||
+		    oom_teller_open(&teller, path, NULL, &err) < 0)
+			_exit(1);
+		(void)!write(ready[1], "x", 1);
+		(void)!read(wait[0], &byte, 1);
+		oom_teller_tell(&teller);
+		oom_teller_close(&teller);
+		_exit(7);
+	}
+	close(ready[1]);
+	close(wait[0]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	*go = wait[1];
+	return pid;
+}
+
+static void let_tell(pid_t pid, int go)
+{
+	assert_int_equal(write(go, "x", 1), 1);
+	close(go);
+	assert_int_equal(proc_wait(pid), 7);
+}
+
+/* As engines see it: the kernel's word that memory ran out, and its count. */
+static void test_tell_oom(void **state)
+{
+	struct err err = { 0 };
+	struct pollfd watched = { .events = POLLIN };
+	int go, count;
+	pid_t pid;
+
+	need("memory");
+	create("{\"memory\":{\"limit\":100663296}}");
+	pid = teller(&go);
+	watched.fd = cgroup_oom_watch(path, &err);
+	count = cgroup_oom_open(path, &err);
+	assert_true(watched.fd >= 0 && count >= 0);
+	let_tell(pid, go);
+	assert_int_equal(cgroup_oom_read(count), 1);
+	assert_int_equal(poll(&watched, 1, 0), 1);
+	expect_file("memory", cgroup_layout() == CGROUP_V2 ? "memory.max" : "memory.limit_in_bytes",
+		    "100663296");
+	close(watched.fd);
+	close(count);
+	remove_it();
+}
+
+/* Others are not taken along. */
+static void test_tell_oom_beside_others(void **state)
+{
+	pid_t other, pid;
+	int go, count;
+
+	need("memory");
+	create(NULL);
+	pid = teller(&go);
+	other = sleeper(SLEEPS);
+	count = cgroup_oom_open(path, NULL);
+	let_tell(pid, go);
+	assert_int_equal(cgroup_oom_read(count), 0);
+	close(count);
+	assert_int_equal(kill(other, SIGKILL), 0);
+	assert_int_equal(proc_wait(other), 128 + SIGKILL);
+	remove_it();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +554,8 @@ int main(void)
 		cmocka_unit_test(test_kill_tree),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_tell_oom),
+		cmocka_unit_test(test_tell_oom_beside_others),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

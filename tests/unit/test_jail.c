@@ -155,6 +155,7 @@ static void test_ceilings(void **state)
 	assert_in_range(count_calls(ROLE_FSD), 1, 40);
 	assert_in_range(count_calls(ROLE_DISKD), 1, 15);
 	assert_in_range(count_calls(ROLE_STANDIN), 1, 15);
+	assert_in_range(count_calls(ROLE_VICTIM), 1, 4);
 }
 
 static int report_and_wait(void *data, int ready_fd)

@@ -288,6 +288,11 @@ static void standin(void **state)
 	filtered(ROLE_STANDIN);
 }
 
+static void victim(void **state)
+{
+	filtered(ROLE_VICTIM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,7 +300,7 @@ int main(void)
 		cmocka_unit_test(fsd_walls), cmocka_unit_test(diskd_walls),
 		cmocka_unit_test(diskd),     cmocka_unit_test(vmm),
 		cmocka_unit_test(fsd),	     cmocka_unit_test(monitor),
-		cmocka_unit_test(standin),
+		cmocka_unit_test(standin),   cmocka_unit_test(victim),
 	};
 
 	if (geteuid() != 0) {
