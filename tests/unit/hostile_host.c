@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "virtio/memory.h"
 #include "vmm/x86/x86.h"
 
@@ -189,7 +190,7 @@ void machine_make_files(struct machine *machine)
 			 machine->plan->directory);
 		return;
 	}
-	strcpy(machine->directory, "/tmp/moat-hostile.XXXXXX");
+	snprintf(machine->directory, sizeof(machine->directory), "/tmp/moat-hostile.XXXXXX");
 	assert_non_null(mkdtemp(machine->directory));
 	directory = open(machine->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(mkdirat(directory, "tree", 0777), 0);
@@ -202,7 +203,7 @@ void machine_make_files(struct machine *machine)
 
 void machine_check_files(struct machine *machine)
 {
-	char command[128], path[100];
+	char path[100];
 	char *text;
 
 	snprintf(path, sizeof(path), "%s/outside", machine->directory);
@@ -214,8 +215,7 @@ void machine_check_files(struct machine *machine)
 	assert_int_equal(access(path, F_OK), -1);
 	if (machine->plan->directory)
 		return;
-	snprintf(command, sizeof(command), "rm -rf %s", machine->directory);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(path_remove_tree(AT_FDCWD, machine->directory, NULL), 0);
 }
 
 static void give_tree(struct machine *machine)

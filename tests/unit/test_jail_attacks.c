@@ -148,7 +148,7 @@ static void make_victim(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 		signal(SIGUSR1, SIG_IGN);
-		strcpy(jail_memory, "secret of another");
+		snprintf(jail_memory, sizeof(jail_memory), "secret of another");
 		(void)!write(pair[1], "", 1);
 		for (;;)
 			pause();
@@ -162,7 +162,7 @@ static void make_files(void)
 {
 	static const char *const names[] = { "secret", "remove" };
 
-	strcpy(scene.directory, "/tmp/moat-jail.XXXXXX");
+	snprintf(scene.directory, sizeof(scene.directory), "/tmp/moat-jail.XXXXXX");
 	assert_non_null(mkdtemp(scene.directory));
 	assert_int_equal(chmod(scene.directory, 01777), 0);
 	scene.state_fd = open(scene.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
