@@ -53,9 +53,10 @@ char *cgroup_where(const char *path, pid_t pid);
 
 /*
  * cgroup_delegate() - give a cgroup to a user, who may make others below it and move processes
- * between them; v2 only, elsewhere nothing is done. Returns 0, or -1 with err set.
+ * between them; v2 only, elsewhere nothing is done.
+ * @most: how many others; 0: as many as he likes. Returns 0, or -1 with err set.
  */
-int cgroup_delegate(const char *path, uid_t owner, struct err *err);
+int cgroup_delegate(const char *path, uid_t owner, unsigned int most, struct err *err);
 
 /* cgroup_may_create() - whether the caller may make it, in every hierarchy. */
 bool cgroup_may_create(const char *path);

@@ -13,6 +13,7 @@
 #include "cgroup/tree.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +30,17 @@ static int give(int dirfd, const char *name, uid_t owner, int flags)
 		       : 0;
 }
 
-int cgroup_delegate(const char *path, uid_t owner, struct err *err)
+static int bound(int dirfd, unsigned int most, struct err *err)
+{
+	char text[16];
+
+	if (!most)
+		return 0;
+	snprintf(text, sizeof(text), "%u", most);
+	return file_write(dirfd, "cgroup.max.descendants", text, err);
+}
+
+int cgroup_delegate(const char *path, uid_t owner, unsigned int most, struct err *err)
 {
 	const struct layout *layout = layout_get();
 	_cleanup_free_ char *list = NULL, *directory = NULL;
@@ -42,7 +53,7 @@ int cgroup_delegate(const char *path, uid_t owner, struct err *err)
 		return 0;
 	directory = tree_directory(layout->unified, path);
 	dirfd = tree_open(directory, err);
-	if (dirfd < 0)
+	if (dirfd < 0 || bound(dirfd, most, err) < 0)
 		return -1;
 	if (fstat(dirfd, &st) == 0 && st.st_uid == owner)
 		return 0;

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
+#define CGROUPS_MAX 1024 /* each is memory of the kernel's; systemd needs some twenty */
 
 static bool has_namespace(const struct setup *setup)
 {
@@ -186,5 +187,5 @@ int cgroupfs_delegate(const struct setup *setup, struct err *err)
 	if (!path || !(setup->namespaces.create & CLONE_NEWCGROUP) || !shows_writable(setup) ||
 	    !find_owner(setup, &owner))
 		return 0;
-	return cgroup_delegate(path, owner, err);
+	return cgroup_delegate(path, owner, setup->params->hardening ? CGROUPS_MAX : 0, err);
 }

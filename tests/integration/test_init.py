@@ -136,6 +136,8 @@ class Boot(Init):
         self.wait_until(lambda: self.inside(name, "journalctl", "-q", "-o", "cat", "-t", "sh", "-u", "hello") ==
                         "hello from 0::/system.slice/hello.service\n", "the journal has the unit's output", 20)
         self.assertEqual(self.inside(name, "grep", "^0::", "/proc/self/cgroup"), "0::/init.scope\n")
+        self.assertEqual(self.inside(name, "cat", "/sys/fs/cgroup/cgroup.max.descendants"),
+                         "1024\n" if self.level == "sandbox" else "max\n")
 
 
 @at_levels("sandbox")
