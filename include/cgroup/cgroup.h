@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct oci_device;
 struct oci_linux;
 struct oci_linux_resources;
 
@@ -72,6 +73,16 @@ int cgroup_create(const char *path, const struct oci_linux_resources *resources,
 
 /* cgroup_adopt() - set the limits of a cgroup that systemd has made and delegated. 0, or -1. */
 int cgroup_adopt(const char *path, const struct oci_linux_resources *resources, struct err *err);
+
+/*
+ * cgroup_device_access() - what resources.devices lets a container do with a device by its numbers.
+ * Returns 0, or -1 with err set where the rules make no sense.
+ *
+ * cgroup_allows_every_device() - whether a rule allows them all, as --privileged of engines does.
+ */
+int cgroup_device_access(const struct oci_linux_resources *resources,
+			 const struct oci_device *device, bool *read, bool *write, struct err *err);
+bool cgroup_allows_every_device(const struct oci_linux_resources *resources);
 
 /* cgroup_update() - set the limits that resources names, leaving the others. 0, or -1. */
 int cgroup_update(const char *path, const struct oci_linux_resources *resources, struct err *err);

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VMM_DISKS_MAX 1u /* /dev/vda in the guest */
+#define VMM_DISKS_MAX	    7u /* /dev/vda and so on in the guest: as lines of interrupts are left */
+#define VMM_DISK_QUEUES_MAX 4u
 
 struct vmm_config {
 	int kvm_fd;	      /* /dev/kvm */
@@ -31,9 +32,11 @@ struct vmm_config {
 	int control_fd; /* SOCK_SEQPACKET to the monitor: struct vmm_request, vmm_event */
 	int fs_fd;	/* SOCK_SEQPACKET to fsd: struct fs_queue_setup; -1: no file server */
 	struct vmm_disk {
-		int fd; /* the same to diskd, which serves it */
+		int fd[VMM_DISK_QUEUES_MAX]; /* the same to diskd, one for each of its: */
+		unsigned int queues;
 		bool read_only;
-		uint64_t sectors; /* of 512 bytes */
+		uint64_t sectors;    /* of 512 bytes */
+		uint32_t block_size; /* bytes; what is shorter is not read or written */
 	} disk[VMM_DISKS_MAX];
 	unsigned int disks;
 	int serial_fd; /* where the serial console's output goes; -1: no console at all */

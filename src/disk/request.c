@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/virtio_blk.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
-
-#define DISK_NAME "moat"
 
 /* Whether so many bytes from a sector on are whole sectors of this disk. */
 static bool is_within(const struct disk *disk, uint64_t sector, uint64_t bytes)
@@ -37,15 +37,13 @@ static size_t skip(struct iovec *iov, size_t count, size_t bytes)
 }
 
 /* Moves all of the buffers; a file that has become shorter is an error. */
-static uint8_t transfer(const struct disk *disk, struct iovec *iov, size_t count, uint64_t sector,
-			bool write)
+static uint8_t move(int fd, struct iovec *iov, size_t count, off_t at, bool write)
 {
-	off_t at = (off_t)(sector * DISK_SECTOR);
 	size_t gone = 0;
 
 	while (gone < count) {
-		ssize_t n = write ? pwritev(disk->fd, iov + gone, (int)(count - gone), at)
-				  : preadv(disk->fd, iov + gone, (int)(count - gone), at);
+		ssize_t n = write ? pwritev(fd, iov + gone, (int)(count - gone), at)
+				  : preadv(fd, iov + gone, (int)(count - gone), at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -55,6 +53,67 @@ static uint8_t transfer(const struct disk *disk, struct iovec *iov, size_t count
 		gone += skip(iov + gone, count - gone, (size_t)n);
 	}
 	return VIRTIO_BLK_S_OK;
+}
+
+/* Between the buffers and as many bytes of ours; they have so many. */
+static void copy(const struct iovec *iov, size_t count, uint8_t *ours, size_t size, bool to_ours)
+{
+	for (size_t i = 0; i < count && size; i++) {
+		size_t n = iov[i].iov_len < size ? iov[i].iov_len : size;
+
+		if (to_ours)
+			memcpy(ours, iov[i].iov_base, n);
+		else
+			memcpy(iov[i].iov_base, ours, n);
+		ours += n;
+		size -= n;
+	}
+}
+
+/* By way of a buffer that is aligned. */
+static uint8_t bounce(const struct disk *disk, struct iovec *iov, size_t count, uint64_t size,
+		      off_t at, bool write)
+{
+	while (size) {
+		size_t n = size < DISK_BOUNCE_SIZE ? (size_t)size : DISK_BOUNCE_SIZE;
+		struct iovec ours = { disk->bounce, n };
+		size_t gone;
+
+		if (write)
+			copy(iov, count, disk->bounce, n, true);
+		if (move(disk->direct_fd, &ours, 1, at, write) != VIRTIO_BLK_S_OK)
+			return VIRTIO_BLK_S_IOERR;
+		if (!write)
+			copy(iov, count, disk->bounce, n, false);
+		gone = skip(iov, count, n);
+		iov += gone;
+		count -= gone;
+		at += (off_t)n;
+		size -= n;
+	}
+	return VIRTIO_BLK_S_OK;
+}
+
+static bool is_aligned(const struct iovec *iov, size_t count, uint32_t block)
+{
+	uintptr_t bits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bits |= (uintptr_t)iov[i].iov_base | iov[i].iov_len;
+	return !(bits & (block - 1));
+}
+
+/* size: of all the buffers; it is that of whole sectors of this disk. */
+static uint8_t transfer(const struct disk *disk, struct iovec *iov, size_t count, uint64_t sector,
+			uint64_t size, bool write)
+{
+	off_t at = (off_t)(sector * DISK_SECTOR);
+
+	if (!disk->direct || (((uint64_t)at | size) & (disk->block_size - 1)))
+		return move(disk->fd, iov, count, at, write);
+	if (is_aligned(iov, count, disk->block_size))
+		return move(disk->direct_fd, iov, count, at, write);
+	return bounce(disk, iov, count, size, at, write);
 }
 
 /* size: bytes of the writable part before the status. */
@@ -71,17 +130,18 @@ static uint8_t read_sectors(const struct disk *disk, struct chain *chain, uint64
 		count--;
 	if (count && !--iov[count - 1].iov_len)
 		count--;
-	return transfer(disk, iov, count, sector, false);
+	return transfer(disk, iov, count, sector, size, false);
 }
 
 static uint8_t write_sectors(const struct disk *disk, struct chain *chain, uint64_t sector)
 {
 	struct iovec iov[VIRTQUEUE_SIZE_MAX];
 	size_t count = chain_rest_readable(chain, iov);
+	uint32_t size = chain->readable_size - chain->read_done;
 
-	if (disk->read_only || !is_within(disk, sector, chain->readable_size - chain->read_done))
+	if (disk->read_only || !is_within(disk, sector, size))
 		return VIRTIO_BLK_S_IOERR;
-	return transfer(disk, iov, count, sector, true);
+	return transfer(disk, iov, count, sector, size, true);
 }
 
 /* DISCARD and WRITE_ZEROES: one segment, as the configuration says. */
@@ -112,10 +172,11 @@ static uint8_t clear_sectors(const struct disk *disk, struct chain *chain, bool 
 	return errno == EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_IOERR;
 }
 
-static uint8_t tell_name(struct chain *chain, uint32_t size)
+static uint8_t tell_name(const struct disk *disk, struct chain *chain, uint32_t size)
 {
-	char name[VIRTIO_BLK_ID_BYTES] = DISK_NAME;
+	char name[VIRTIO_BLK_ID_BYTES] = "";
 
+	snprintf(name, sizeof(name), DISK_NAME, disk->number);
 	chain_write(chain, name, size < sizeof(name) ? size : sizeof(name));
 	return VIRTIO_BLK_S_OK;
 }
@@ -137,7 +198,7 @@ static uint8_t serve(const struct disk *disk, struct chain *chain, uint32_t size
 	case VIRTIO_BLK_T_WRITE_ZEROES:
 		return clear_sectors(disk, chain, header.type == VIRTIO_BLK_T_DISCARD);
 	case VIRTIO_BLK_T_GET_ID:
-		return tell_name(chain, size);
+		return tell_name(disk, chain, size);
 	default:
 		return VIRTIO_BLK_S_UNSUPP;
 	}

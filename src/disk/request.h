@@ -5,11 +5,21 @@
 #include "disk/diskd.h"
 #include "virtio/virtqueue.h"
 
+/* Buffers of the guest that are not aligned for direct I/O go by way of one of ours. */
+#define DISK_BOUNCE_SIZE (128u << 10)
+
 struct disk {
+	unsigned int number;
 	int fd;
 	bool read_only;
 	uint64_t sectors;
+	bool direct;	     /* direct_fd is for whole blocks: */
+	int direct_fd;	     /* may be fd itself */
+	uint32_t block_size; /* a power of two, at most DISK_BLOCK_MAX */
+	uint8_t *bounce;     /* DISK_BOUNCE_SIZE bytes, aligned; where there is direct I/O */
 };
+
+#define DISK_BLOCK_MAX (64u << 10)
 
 /*
  * disk_serve() - serve one request: the chain's readable part is its header and what is written,

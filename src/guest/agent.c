@@ -178,16 +178,17 @@ static void serve_delete_process(void *data, struct ttrpc_call call,
 }
 
 /* One that has a cgroup of its own: NULL with err set where there is none. */
-static const char *cgroup_of(const struct agent *agent, const char *id, struct err *err)
+static struct container *with_cgroup(const struct agent *agent, const char *id, struct err *err)
 {
-	const struct container *container = container_find(agent, id, err);
+	struct container *container = container_find(agent, id, err);
 
-	if (container && !container->cgroup)
-		err_set(err, 0, "container %s has no cgroup", id);
-	return container ? container->cgroup : NULL;
+	if (!container || container->cgroup)
+		return container;
+	err_set(err, 0, "container %s has no cgroup", id);
+	return NULL;
 }
 
-static int update(const char *cgroup, const char *text, struct err *err)
+static int update(const struct container *container, const char *text, struct err *err)
 {
 	_cleanup_(oci_linux_resources_free_pointer) struct oci_linux_resources *parsed =
 		oci_linux_resources_parse(text, strlen(text), "resources", err);
@@ -196,8 +197,9 @@ static int update(const char *cgroup, const char *text, struct err *err)
 
 	if (!parsed)
 		return -1;
-	guest_resources_set(&resources, parsed);
-	r = cgroup_update(cgroup, &resources.resources, err);
+	r = guest_resources_set(&resources, parsed, &container->config, err);
+	if (r == 0)
+		r = cgroup_update(container->cgroup, &resources.resources, err);
 	guest_resources_release(&resources);
 	return r;
 }
@@ -207,9 +209,9 @@ static void serve_update(void *data, struct ttrpc_call call, const ProtobufCMess
 	const Moat__Agent__UpdateContainerRequest *request =
 		(const Moat__Agent__UpdateContainerRequest *)message;
 	struct err err = { 0 };
-	const char *cgroup = cgroup_of(data, request->id, &err);
+	const struct container *container = with_cgroup(data, request->id, &err);
 
-	if (!cgroup || update(cgroup, request->resources, &err) < 0)
+	if (!container || update(container, request->resources, &err) < 0)
 		reply_err(call, &err);
 	else
 		reply_empty(call);
@@ -221,9 +223,9 @@ static void serve_stats(void *data, struct ttrpc_call call, const ProtobufCMessa
 		(const Moat__Agent__ContainerRequest *)message;
 	Moat__Agent__StatsResponse response = MOAT__AGENT__STATS_RESPONSE__INIT;
 	struct err err = { 0 };
-	const char *cgroup = cgroup_of(data, request->id, &err);
+	const struct container *container = with_cgroup(data, request->id, &err);
 	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats =
-		cgroup ? cgroup_stats(cgroup, &err) : NULL;
+		container ? cgroup_stats(container->cgroup, &err) : NULL;
 	_cleanup_free_ char *text = stats ? moat_stats_write(stats, NULL) : NULL;
 
 	if (!text) {
@@ -240,9 +242,9 @@ static void serve_processes(void *data, struct ttrpc_call call, const ProtobufCM
 		(const Moat__Agent__ContainerRequest *)message;
 	Moat__Agent__ProcessesResponse response = MOAT__AGENT__PROCESSES_RESPONSE__INIT;
 	struct err err = { 0 };
-	const char *cgroup = cgroup_of(data, request->id, &err);
+	const struct container *container = with_cgroup(data, request->id, &err);
 
-	if (!cgroup || processes_list(cgroup, &response, &err) < 0)
+	if (!container || processes_list(container->cgroup, &response, &err) < 0)
 		reply_err(call, &err);
 	else
 		ttrpc_reply(call, &response.base);
@@ -255,10 +257,10 @@ static void serve_watch_memory(void *data, struct ttrpc_call call, const Protobu
 		(const Moat__Agent__WatchMemoryRequest *)message;
 	struct agent *agent = data;
 	struct err err = { 0 };
-	const char *cgroup = cgroup_of(agent, request->id, &err);
+	struct container *container = with_cgroup(agent, request->id, &err);
 
-	if (!cgroup || memory_events_watch(&container_find(agent, request->id, &err)->memory_events,
-					   &agent->loop, cgroup, call, request->seen, &err) < 0)
+	if (!container || memory_events_watch(&container->memory_events, &agent->loop,
+					      container->cgroup, call, request->seen, &err) < 0)
 		reply_err(call, &err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "guest/devices.h"
 #include "guest/disk.h"
 #include "guest/refuse.h"
 
@@ -175,18 +176,17 @@ static int rewrite_namespaces(struct guest_config *out, struct err *err)
 	return 0;
 }
 
-/* Those that are left are a guest's own; of --privileged, where every device is allowed. */
-static void rewrite_devices(struct guest_config *out)
+/*
+ * A container in a user namespace cannot make nodes; the engine of namespaces binds those of its
+ * own surroundings, which for disks are made there.
+ */
+static int make_nodes(struct guest_config *out, struct err *err)
 {
-	const struct oci_linux *parsed = out->parsed->linux_;
-	size_t kept = 0;
-
-	out->devices = xcalloc(parsed->n_devices, sizeof(*out->devices));
-	for (size_t i = 0; i < parsed->n_devices; i++)
-		if (guest_has_device(&parsed->devices[i]))
-			out->devices[kept++] = parsed->devices[i];
-	out->linux_.devices = out->devices;
-	out->linux_.n_devices = kept;
+	for (size_t i = 0; has_user_namespace(out->parsed) && i < out->linux_.n_devices; i++)
+		if (str_eq(out->devices[i].type, "b") &&
+		    disk_make_node(&out->devices[i], &out->linux_, err) < 0)
+			return -1;
+	return 0;
 }
 
 static bool is_of_network(const struct oci_pair *sysctl)
@@ -215,7 +215,8 @@ static void rewrite_sysctl(struct guest_config *out)
  * Memory, pids and processor time are limited on both sides: outside for the host's sake, inside so
  * that the workload, and not the machine, meets the limit, and can read it.
  */
-void guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed)
+int guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed,
+			const struct guest_config *config, struct err *err)
 {
 	struct oci_linux_resources *resources = &out->resources;
 	size_t kept = 0;
@@ -241,14 +242,18 @@ void guest_resources_set(struct guest_resources *out, const struct oci_linux_res
 				out->unified[kept++] = parsed->unified[i];
 	resources->unified = out->unified;
 	resources->n_unified = kept;
+	return guest_device_rules_set(resources, parsed, config->disks, config->n_disks, err);
 }
 
 void guest_resources_release(struct guest_resources *resources)
 {
 	free(steal(resources->unified));
+	free(steal(resources->resources.devices));
 }
 
-static int rewrite_linux(struct guest_config *out, struct err *err)
+static int rewrite_linux(struct guest_config *out,
+			 const Moat__Agent__CreateContainerRequest *request, const char *blocks,
+			 struct err *err)
 {
 	if (!out->parsed->linux_)
 		return 0;
@@ -256,17 +261,19 @@ static int rewrite_linux(struct guest_config *out, struct err *err)
 	out->config.linux_ = &out->linux_;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
 	out->linux_.mount_label = NULL;
-	rewrite_devices(out);
+	if (guest_devices_set(out, request, blocks, err) < 0 || make_nodes(out, err) < 0)
+		return -1;
 	rewrite_sysctl(out);
 	if (out->linux_.resources) {
-		guest_resources_set(&out->resources, out->linux_.resources);
+		if (guest_resources_set(&out->resources, out->linux_.resources, out, err) < 0)
+			return -1;
 		out->linux_.resources = &out->resources.resources;
 	}
 	return rewrite_namespaces(out, err);
 }
 
 int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContainerRequest *request,
-		      const char *trees, struct err *err)
+		      const char *trees, const char *blocks, struct err *err)
 {
 	*out = (struct guest_config){ 0 };
 	out->parsed =
@@ -283,7 +290,7 @@ int guest_config_read(struct guest_config *out, const Moat__Agent__CreateContain
 	if (rewrite_root(out, request, trees, err) < 0 ||
 	    rewrite_mounts(out, request, trees, err) < 0)
 		return -1;
-	return rewrite_linux(out, err);
+	return rewrite_linux(out, request, blocks, err);
 }
 
 void guest_config_release(struct guest_config *config)
@@ -296,6 +303,7 @@ void guest_config_release(struct guest_config *config)
 	free(config->options);
 	free(config->mounts);
 	free(config->devices);
+	free(config->disks);
 	free(config->namespaces);
 	free(config->sysctl);
 	guest_resources_release(&config->resources);

@@ -7,10 +7,18 @@
 #pragma once
 
 #include "base/err.h"
+#include "guest/disk.h"
 #include "oci/config.h"
 #include "rpc/agent.pb-c.h"
 
 #include <stddef.h>
+
+/* A disk that is in linux.devices. */
+struct guest_disk {
+	const struct oci_device *device; /* as config.json has it, with the host's numbers */
+	char name[DISK_NAME_MAX];
+	dev_t number;
+};
 
 /* linux.resources without what names processors, devices and interfaces of the host. */
 struct guest_resources {
@@ -36,7 +44,9 @@ struct guest_config {
 	char **sources;		  /* n_mounts, NULL where the source is as it was */
 	char ***options; /* n_mounts, NULL where the options are as they were; the arrays are ours
 			  */
-	struct oci_device *devices;		/* ours */
+	struct oci_device *devices; /* ours */
+	struct guest_disk *disks;   /* ours */
+	size_t n_disks;
 	struct oci_namespace *namespaces;	/* ours */
 	struct oci_pair *sysctl;		/* ours: without those of the network */
 	const struct oci_pair **network_sysctl; /* what the agent itself has to set */
@@ -46,19 +56,24 @@ struct guest_config {
 /*
  * guest_config_read() - parse and rewrite the config of a request.
  * @trees: directory that the entries of the virtio-fs device are in: "/run/moat/fs".
+ * @blocks: directory where the kernel describes its disks: "/sys/block".
  *
  * Returns 0; -1 with err set, whose message names the place in config.json. Release with
  * guest_config_release() in both cases.
  */
 int guest_config_read(struct guest_config *config,
 		      const Moat__Agent__CreateContainerRequest *request, const char *trees,
-		      struct err *err);
+		      const char *blocks, struct err *err);
 void guest_config_release(struct guest_config *config);
 
 /* guest_process_set() - the same for a process alone. @stdio: may be NULL. */
 void guest_process_set(struct guest_process *out, const struct oci_process *parsed,
 		       const Moat__Agent__Stdio *stdio);
 
-/* guest_resources_set() - the same for resources alone; guest_resources_release() them. */
-void guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed);
+/*
+ * guest_resources_set() - the same for resources alone, of a container with that config. Returns 0,
+ * or -1 with err set; guest_resources_release() them in both cases.
+ */
+int guest_resources_set(struct guest_resources *out, const struct oci_linux_resources *parsed,
+			const struct guest_config *config, struct err *err);
 void guest_resources_release(struct guest_resources *resources);

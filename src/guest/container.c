@@ -185,7 +185,8 @@ struct container *container_create(struct agent *agent,
 		.start_socket = -1,
 		.init = process_new(agent, ""),
 	};
-	if (guest_config_read(&container->config, request, agent->machine->trees, err) < 0 ||
+	if (guest_config_read(&container->config, request, agent->machine->trees, DISK_BLOCKS,
+			      err) < 0 ||
 	    (request->root_is_disk &&
 	     disk_mount_root(container->config.config.root->readonly, err) < 0) ||
 	    build(container, request->stdio, err) < 0) {

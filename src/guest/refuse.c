@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "cgroup/cgroup.h"
 #include "oci/config.h"
 #include "sandbox/sandbox.h"
 
@@ -83,35 +84,19 @@ bool guest_has_device(const struct oci_device *device)
 	return false;
 }
 
-/* --privileged of engines: every device that there is, of which the guest has its own. */
-static bool allows_every_device(const struct oci_linux *config)
-{
-	const struct oci_linux_resources *resources = config->resources;
-
-	for (size_t i = 0; resources && i < resources->n_devices; i++) {
-		const struct oci_device_rule *rule = &resources->devices[i];
-
-		if (rule->allow && !(rule->has_major && rule->major >= 0) &&
-		    !(rule->has_minor && rule->minor >= 0) &&
-		    (!rule->type || str_eq(rule->type, "a")))
-			return true;
-	}
-	return false;
-}
-
+/* Block devices are the host's disks, which are looked at by those who know of them. */
 static int refuse_devices(const struct oci_linux *config, struct err *err)
 {
 	for (size_t i = 0; i < config->n_devices; i++) {
 		const struct oci_device *device = &config->devices[i];
 
-		if (guest_has_device(device) || allows_every_device(config))
+		if (guest_has_device(device) || str_eq(device->type, "b") ||
+		    cgroup_allows_every_device(config->resources))
 			continue;
 		err_set(err, 0,
-			WHERE
-			"linux.devices[%zu]: %s (%c %lld:%lld) is a device of the host, which "
-			"a microVM does not have",
-			i, device->path, str_eq(device->type, "b") ? 'b' : 'c',
-			(long long)device->major, (long long)device->minor);
+			WHERE "linux.devices[%zu]: %s (c %lld:%lld) is a device of the host, which "
+			      "a microVM does not have",
+			i, device->path, (long long)device->major, (long long)device->minor);
 		return err_hint(err, "leave it out, or use --isolation=sandbox");
 	}
 	return 0;

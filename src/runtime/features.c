@@ -81,16 +81,32 @@ static struct oci_features_seccomp seccomp_features(void)
 	};
 }
 
+/* Of the host's block devices, what a microVM may have. */
+static char *list_devices(const struct moat_settings *settings)
+{
+	char *list = xstrdup("");
+
+	for (size_t i = 0; i < settings->n_block_devices; i++) {
+		char *longer =
+			xasprintf("%s%s%s", list, *list ? " " : "", settings->block_devices[i]);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
 /*
  * An annotation of config.json may weaken nothing unless the operator lists it: what is listed is
  * what an engine must not pass on from people it does not trust.
  */
 static void add_annotations(struct oci_features *features, const struct moat_settings *settings,
-			    struct oci_pair *version)
+			    struct oci_pair pairs[2], const char *devices)
 {
-	*version = (struct oci_pair){ (char *)"run.moat.version", (char *)MOAT_VERSION };
-	features->annotations = version;
-	features->n_annotations = 1;
+	pairs[0] = (struct oci_pair){ (char *)"run.moat.version", (char *)MOAT_VERSION };
+	pairs[1] = (struct oci_pair){ (char *)"run.moat.blockDevices", (char *)devices };
+	features->annotations = pairs;
+	features->n_annotations = *devices ? 2 : 1;
 	features->potentially_unsafe_config_annotations = settings->annotations;
 	features->n_potentially_unsafe_config_annotations = settings->n_annotations;
 }
@@ -150,11 +166,12 @@ char *features_json(const struct runtime *runtime)
 		.n_mount_options = count(options),
 		.linux_ = &linux_,
 	};
-	struct oci_pair version;
+	_cleanup_free_ char *devices = vm ? list_devices(runtime->settings) : xstrdup("");
+	struct oci_pair pairs[2];
 
 	seccomp.supported_flags = flags;
 	capabilities = capability_names(&linux_.n_capabilities);
 	linux_.capabilities = capabilities;
-	add_annotations(&features, runtime->settings, &version);
+	add_annotations(&features, runtime->settings, pairs, devices);
 	return oci_features_write(&features, NULL);
 }

@@ -46,6 +46,17 @@ int annotations_check(const struct moat_settings *settings, const char *path, st
 	return 0;
 }
 
+/* A pattern that is relative would mean another device in each directory. */
+int block_devices_check(const struct moat_settings *settings, const char *path, struct err *err)
+{
+	for (size_t i = 0; i < settings->n_block_devices; i++)
+		if (settings->block_devices[i][0] != '/')
+			return err_set(err, 0,
+				       "%s: blockDevices: expected an absolute path, found '%.64s'",
+				       path, settings->block_devices[i]);
+	return 0;
+}
+
 int unit_annotations_check(const struct runtime *runtime, const struct oci_config *config,
 			   struct err *err)
 {

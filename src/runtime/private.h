@@ -86,6 +86,9 @@ const char *isolation_name(enum isolation isolation);
  */
 int annotations_check(const struct moat_settings *settings, const char *path, struct err *err);
 
+/* block_devices_check() - whether the operator's file lists only paths. 0, or -1 with err set. */
+int block_devices_check(const struct moat_settings *settings, const char *path, struct err *err);
+
 /*
  * unit_annotations_check() - whether the config's annotations org.systemd.property.NAME may be
  * used, where the systemd driver would. 0, or -1 with err set.

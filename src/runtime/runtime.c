@@ -25,7 +25,9 @@ static int load_settings(struct runtime *runtime, const char *path, struct err *
 		return err_wrap(err, "read the operator's file");
 	runtime->settings = text ? moat_settings_parse(text, size, name, err)
 				 : moat_settings_parse("{}", 2, name, err);
-	return runtime->settings ? annotations_check(runtime->settings, name, err) : -1;
+	if (!runtime->settings || annotations_check(runtime->settings, name, err) < 0)
+		return -1;
+	return block_devices_check(runtime->settings, name, err);
 }
 
 static int choose_isolation(struct runtime *runtime, const struct runtime_options *options,

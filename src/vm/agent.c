@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "oci/config.h"
 #include "rpc/ttrpc.h"
+#include "vm/machine.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -143,21 +144,39 @@ void agent_fill_stdio(Moat__Agent__Stdio *message, const struct stdio *stdio)
 	message->columns = stdio->columns;
 }
 
-int agent_create(struct agent *agent, const struct container *container, const struct trees *trees,
-		 const struct stdio *stdio, uint64_t timeout_ms, agent_done_fn done,
-		 struct err *err)
+/* The entries of linux.devices that are disks. Returns a block to free, with the list in it. */
+static Moat__Agent__Disk **list_disks(const struct disks *disks)
 {
+	size_t count = disks->device_count;
+	Moat__Agent__Disk **list = xcalloc(count + 1, sizeof(*list) + sizeof(Moat__Agent__Disk));
+	Moat__Agent__Disk *disk = (Moat__Agent__Disk *)(list + count + 1);
+
+	for (size_t i = 0; i < count; i++) {
+		moat__agent__disk__init(&disk[i]);
+		disk[i].device = disks->device[i].device;
+		disk[i].number = disks->device[i].disk;
+		list[i] = &disk[i];
+	}
+	return list;
+}
+
+int agent_create(struct agent *agent, const struct machine *machine, uint64_t timeout_ms,
+		 agent_done_fn done, struct err *err)
+{
+	const struct container *container = machine->container;
+	const struct trees *trees = &machine->trees;
 	Moat__Agent__CreateContainerRequest request = MOAT__AGENT__CREATE_CONTAINER_REQUEST__INIT;
 	Moat__Agent__Stdio streams;
 	_cleanup_free_ Moat__Agent__Tree *tree = xcalloc(trees->count, sizeof(*tree));
 	_cleanup_free_ Moat__Agent__Tree **list = xcalloc(trees->count, sizeof(*list));
+	_cleanup_free_ Moat__Agent__Disk **disks = list_disks(&machine->disks);
 	_cleanup_free_ char *text = oci_config_write(container->config, NULL);
 
 	for (size_t i = 0; i < trees->count; i++) {
 		fill_tree(&tree[i], trees, i);
 		list[i] = &tree[i];
 	}
-	agent_fill_stdio(&streams, stdio);
+	agent_fill_stdio(&streams, &machine->stdio);
 	request.id = (char *)container->id;
 	request.bundle = (char *)container->bundle;
 	request.config = text;
@@ -168,6 +187,8 @@ int agent_create(struct agent *agent, const struct container *container, const s
 	request.n_trees = trees->count - 1;
 	request.trees = list + 1;
 	request.stdio = &streams;
+	request.n_disks = machine->disks.device_count;
+	request.disks = disks;
 	return agent_call(agent, "CreateContainer", &request.base,
 			  &moat__agent__create_container_response__descriptor, timeout_ms,
 			  agent_answered,

@@ -13,6 +13,7 @@
 #include "vm/trees.h"
 
 struct agent;
+struct machine;
 struct oci_config;
 
 /* How a call ended: err is NULL where it succeeded. */
@@ -37,9 +38,8 @@ void agent_free(struct agent *agent);
 /* Each returns 0, or -1 with err set; then the callback is not called. */
 int agent_hello(struct agent *agent, const char *hostname, uint64_t timeout_ms, agent_done_fn done,
 		struct err *err);
-int agent_create(struct agent *agent, const struct container *container, const struct trees *trees,
-		 const struct stdio *stdio, uint64_t timeout_ms, agent_done_fn done,
-		 struct err *err);
+int agent_create(struct agent *agent, const struct machine *machine, uint64_t timeout_ms,
+		 agent_done_fn done, struct err *err);
 /* @network: what to make of the guest's; NULL: nothing. */
 int agent_start(struct agent *agent, const char *id, Moat__Agent__Network *network,
 		uint64_t timeout_ms, agent_done_fn done, void *data, struct err *err);

@@ -179,14 +179,15 @@ static const struct filter_rule fsd_rules[] = {
 
 static const struct filter_rule diskd_rules[] = {
 	CALL(epoll_wait, "the loop"),
-	CALL(epoll_ctl, "the loop: the queue comes and goes"),
-	CALL(recvmsg, "the queue, from the vmm"),
+	CALL(epoll_ctl, "the loops: a queue comes and goes"),
+	CALL(recvmsg, "queues, from the vmm"),
 	CALL(write, "interrupts (eventfd), answers to the vmm, log lines"),
 	CALL(preadv, "read, into the guest's buffers"),
 	CALL(pwritev, "write, from the guest's buffers"),
 	CALL(fdatasync, "flush"),
 	CALL_IF(fallocate, WITH(1, FALLOC_FL_KEEP_SIZE),
 		"discard and write zeroes; the image does not grow"),
+	CALL(futex, "locks of the C library, between the queues' threads"),
 	CALL(close, "eventfds of a queue that goes"),
 	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
 	CALL(munmap, "the same, given back"),

@@ -122,19 +122,19 @@ int host_check(const struct oci_config *config, struct err *err)
 int host_enter(const struct machine *machine, int ready_fd, int *claim, struct err *err)
 {
 	const struct container *container = machine->container;
-	int keep[] = { ready_fd,
-		       log_fd(),
-		       container->state_fd,
-		       machine->options->console_socket,
-		       machine->kvm_fd,
-		       machine->kernel_fd,
-		       machine->initrd_fd,
-		       machine->image.fd };
+	int keep[7 + 2 * VMM_DISKS_MAX] = { ready_fd,
+					    log_fd(),
+					    container->state_fd,
+					    machine->options->console_socket,
+					    machine->kvm_fd,
+					    machine->kernel_fd,
+					    machine->initrd_fd };
+	size_t count = 7 + disks_list(&machine->disks, keep + 7);
 
 	prctl(PR_SET_NAME, "moat-monitor");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_set(err, errno, "tie the monitor to its parent");
-	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)
+	if (fd_close_except(3, keep, count) < 0)
 		return err_set(err, errno, "close the caller's descriptors");
 	if (setsid() < 0)
 		return err_set(err, errno, "start a session");

@@ -38,7 +38,7 @@ const struct role_reach role_reach[ROLES] = {
 			       CAP(SETUID) | CAP(SETGID),
 		       "the files beneath the container's root and mounts, the guest's memory; an "
 		       "empty root and namespaces of its own" },
-	[ROLE_DISKD] = { 0, "the disk image that is the container's root, the guest's memory; an "
+	[ROLE_DISKD] = { 0, "the container's disk images and block devices, the guest's memory; an "
 			    "empty root and namespaces and a user of its own" },
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
 	[ROLE_VICTIM] = { 0, "the memory limit of the container's cgroup" },

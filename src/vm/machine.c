@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 /*
@@ -94,8 +93,7 @@ int machine_open(struct machine *machine, const struct container *container,
 				     .template = TEMPLATE_NONE,
 				     .vmm = { .pidfd = -1, .ready_fd = -1 },
 				     .fsd = { .pidfd = -1, .ready_fd = -1 },
-				     .diskd = { .pidfd = -1, .ready_fd = -1 },
-				     .image = { .fd = -1 } };
+				     .diskd = { .pidfd = -1, .ready_fd = -1 } };
 	for (int i = 0; i < 3; i++)
 		machine->stdio.stream[i].fd = -1;
 	if (vm && vm->hypervisor)
@@ -110,8 +108,8 @@ int machine_open(struct machine *machine, const struct container *container,
 			machine->initrd_path = vm->kernel->initrd;
 	}
 	if (host_check(container->config, err) < 0 ||
-	    disk_open(&machine->image, container->config, settings->bundle_image, err) < 0 ||
-	    sizing_choose(container->config, settings, &machine->size, err) < 0)
+	    sizing_choose(container->config, settings, &machine->size, err) < 0 ||
+	    disks_open(&machine->disks, container->config, settings, machine->size.vcpus, err) < 0)
 		return -1;
 	machine->cmdline = make_cmdline(machine);
 	machine->nets = start_has_network(container->config) ? VMM_NETS_MAX : 0;
@@ -144,9 +142,9 @@ static void close_parts(struct machine *machine)
 /* What a child is told; filled in before the fork, so that it is there in the child's copy. */
 struct launch {
 	struct machine *machine;
-	int control_fd; /* to the monitor */
-	int fs_fd;	/* between vmm and fsd */
-	int disk_fd;	/* likewise of diskd; -1: there is no disk */
+	int control_fd;		/* to the monitor */
+	int fs_fd;		/* between vmm and fsd */
+	struct disk_ends disks; /* likewise of diskd */
 	int serial_fd;
 	uid_t uid; /* the vmm's; fsd stays who it is */
 };
@@ -199,7 +197,7 @@ static int vmm_body(void *data, int ready_fd)
 	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
 	struct vmm *vmm;
 
-	disk_describe(&machine->image, launch->disk_fd, &config);
+	disks_describe(&machine->disks, &launch->disks, &config);
 	vmm = set_up_vmm(machine, &config, &err);
 	fd_replace(&template->dir_fd, -1);
 	if (!vmm || jail_enter(&jail, &err) < 0 || vmm_start(vmm, &err) < 0) {
@@ -245,14 +243,29 @@ static int fsd_body(void *data, int ready_fd)
 	return 1;
 }
 
+/* The descriptors that the vmm keeps of the monitor's. */
+static int spawn_vmm(struct launch *launch, struct err *err)
+{
+	struct machine *machine = launch->machine;
+	const struct template *template = &machine->template;
+	int keep[10 + DISK_ENDS_MAX] = { launch->control_fd, launch->fs_fd,    launch->serial_fd,
+					 machine->memory_fd, machine->kvm_fd,  machine->kernel_fd,
+					 machine->initrd_fd, template->dir_fd, template->use_fd,
+					 template->make_fd };
+
+	memcpy(keep + 10, launch->disks.fd, launch->disks.count * sizeof(int));
+	return spawn(&machine->vmm, ROLE_VMM, keep, 10 + launch->disks.count, vmm_body, launch,
+		     err);
+}
+
 /* Forks them; each sets itself up while the others do. */
 static int start_children(struct machine *machine, struct err *err)
 {
-	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1,
-			 disk_end = -1;
+	_cleanup_fd_ int vmm_end = -1, fsd_end = -1, fs_vmm = -1, fs_fsd = -1, serial = -1;
 	struct launch launch = { .machine = machine,
 				 .serial_fd = -1,
 				 .uid = rootless_jail_uid(JAIL_UID_BASE + (uid_t)getpid()) };
+	int r;
 
 	if (spawn_pair(&machine->vmm_fd, &vmm_end, err) < 0 ||
 	    spawn_pair(&machine->fsd_fd, &fsd_end, err) < 0 ||
@@ -268,18 +281,15 @@ static int start_children(struct machine *machine, struct err *err)
 	if (spawn(&machine->fsd, ROLE_FSD, (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3,
 		  fsd_body, &launch, err) < 0)
 		return -1;
-	if (disk_start(&machine->image, &machine->diskd,
-		       rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid()),
-		       machine->memory_fd, machine->size.memory, &disk_end, err) < 0)
-		return -1;
+	r = disks_start(&machine->disks, &machine->diskd,
+			rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid()),
+			machine->memory_fd, machine->size.memory, &launch.disks, err);
 	launch.control_fd = vmm_end;
 	launch.fs_fd = fs_vmm;
-	launch.disk_fd = disk_end;
-	return spawn(&machine->vmm, ROLE_VMM,
-		     (int[]){ vmm_end, fs_vmm, serial, machine->memory_fd, machine->kvm_fd,
-			      machine->kernel_fd, machine->initrd_fd, machine->template.dir_fd,
-			      machine->template.use_fd, machine->template.make_fd, disk_end },
-		     11, vmm_body, &launch, err);
+	if (r == 0)
+		r = spawn_vmm(&launch, err);
+	disk_ends_close(&launch.disks);
+	return r;
 }
 
 /* Gives fsd a tree and waits for its answer: the guest may look for it at once. */
@@ -315,46 +325,6 @@ static int send_trees(struct machine *machine, struct err *err)
 	return 0;
 }
 
-int machine_add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags,
-		     struct err *err)
-{
-	struct vmm_request request = { .type = VMM_REQUEST_PORT_ADD, .port = port, .flags = flags };
-
-	if (fd_send(machine->vmm_fd, &request, sizeof(request), &fd, 1) < 0)
-		return err_set(err, errno, "give port %u to the vmm", port);
-	return 0;
-}
-
-void machine_remove_port(struct machine *machine, uint32_t port)
-{
-	struct vmm_request request = { .type = VMM_REQUEST_PORT_REMOVE, .port = port };
-
-	(void)fd_send(machine->vmm_fd, &request, sizeof(request), NULL, 0);
-}
-
-/* The guest may connect as soon as it is up; a port that is not there yet would be refused. */
-static int add_ports(struct machine *machine, struct err *err)
-{
-	_cleanup_fd_ int guest_end = -1;
-	int pair[2];
-
-	if (fd_socketpair(SOCK_STREAM, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	machine->agent_fd = pair[0];
-	guest_end = pair[1];
-	if (machine_add_port(machine, VMM_PORT_CONTROL, guest_end,
-			     VMM_PORT_READ | VMM_PORT_WRITE | VMM_PORT_SOCKET, err) < 0)
-		return -1;
-	for (int i = 0; i < 3; i++) {
-		struct stream_port *stream = &machine->stdio.stream[i];
-
-		if (stream->port &&
-		    machine_add_port(machine, stream->port, stream->fd, stream->flags, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 int machine_launch(struct machine *machine, struct err *err)
 {
 	const struct container *container = machine->container;
@@ -367,14 +337,14 @@ int machine_launch(struct machine *machine, struct err *err)
 	    trees_open(&machine->trees, container->config, container->bundle, err) < 0 ||
 	    stdio_open(&machine->stdio, container->config->process,
 		       machine->options->console_socket, VMM_PORT_FIRST, err) < 0 ||
-	    start_children(machine, err) < 0 || add_ports(machine, err) < 0 ||
+	    start_children(machine, err) < 0 || machine_add_ports(machine, err) < 0 ||
 	    spawn_wait_ready(&machine->fsd, ROLE_FSD, err) < 0 || send_trees(machine, err) < 0 ||
 	    (machine->diskd.pid && spawn_wait_ready(&machine->diskd, ROLE_DISKD, err) < 0) ||
 	    spawn_wait_ready(&machine->vmm, ROLE_VMM, err) < 0)
 		return -1;
 	template_settle(&machine->template, machine);
 	close_parts(machine);
-	fd_replace(&machine->image.fd, -1);
+	disks_close_files(&machine->disks);
 	if (machine->stdio.terminal) /* kept until its port is closed, to ask for its size */
 		return stdio_watch_size(machine->stdio.stream[0].fd, err);
 	stdio_close(&machine->stdio); /* the vmm's alone, so that ends of streams are seen */
@@ -383,13 +353,14 @@ int machine_launch(struct machine *machine, struct err *err)
 
 void machine_close(struct machine *machine)
 {
-	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd, &machine->image.fd };
+	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd };
 
 	spawn_end(&machine->vmm);
 	spawn_end(&machine->fsd);
 	spawn_end(&machine->diskd);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_replace(fds[i], -1);
+	disks_close(&machine->disks);
 	trees_close(&machine->trees);
 	stdio_close(&machine->stdio);
 	close_parts(machine);

@@ -21,7 +21,7 @@ struct machine {
 	struct template template;
 	struct trees trees;
 	struct stdio stdio;
-	struct disk_image image; /* instead of the root's tree */
+	struct disks disks;
 	struct child vmm, fsd, diskd;
 	int vmm_fd; /* control sockets: the monitor's ends */
 	int fsd_fd;
@@ -47,6 +47,9 @@ int machine_launch(struct machine *machine, struct err *err);
  */
 int machine_add_port(struct machine *machine, uint32_t port, int fd, uint32_t flags,
 		     struct err *err);
+
+/* machine_add_ports() - those of the agent and of the workload's streams. 0, or -1 with err set. */
+int machine_add_ports(struct machine *machine, struct err *err);
 
 /* machine_remove_port() - forget one, and end what was joined to it. */
 void machine_remove_port(struct machine *machine, uint32_t port);

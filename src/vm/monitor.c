@@ -328,8 +328,7 @@ static int watch_machine(struct monitor *monitor, struct err *err)
 	if (agent_hello(monitor->agent, monitor->container->config->hostname, 0, hello_said, err) <
 	    0)
 		return -1;
-	return agent_create(monitor->agent, monitor->container, &machine->trees, &machine->stdio, 0,
-			    created, err);
+	return agent_create(monitor->agent, machine, 0, created, err);
 }
 
 static int set_up(struct monitor *monitor, struct err *err)

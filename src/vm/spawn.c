@@ -31,7 +31,7 @@ static pid_t fork_apart(struct err *err)
 /* In the child: nothing of the monitor's but what it was given. */
 static int strip(enum role role, const int *keep, size_t count, int ready_fd, struct err *err)
 {
-	int fds[32] = { ready_fd, log_fd() };
+	int fds[64] = { ready_fd, log_fd() };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char name[16];
 	sigset_t none;

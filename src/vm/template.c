@@ -163,7 +163,7 @@ static bool is_possible(const struct machine *machine)
 	const struct moat_settings *settings = machine->container->settings;
 
 	return settings->templates && !settings->hugepages && !(vm && vm->kernel) &&
-	       machine->image.fd < 0 && !machine->options->debug;
+	       !machine->disks.count && !machine->options->debug;
 }
 
 void template_open(struct template *template, const struct machine *machine)

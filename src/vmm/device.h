@@ -22,7 +22,7 @@ struct device;
 struct device_ops {
 	const char *name;
 	uint32_t type;	     /* VIRTIO_ID_... */
-	unsigned int queues; /* how many, at most DEVICE_QUEUES_MAX */
+	unsigned int queues; /* how many, unless the device says otherwise */
 	uint16_t queue_size; /* the largest one offered, a power of two */
 	/*
 	 * Offered beside those of every device (VERSION_1, EVENT_IDX, INDIRECT_DESC): bits of
@@ -61,6 +61,9 @@ struct device {
 	const struct device_ops *ops;
 	const struct device_transport *transport;
 	void *transport_data;
+	/* Set before the transport has it; 0: as many as ops say. At most DEVICE_QUEUES_MAX. */
+	unsigned int queue_count;
+	uint64_t offered;  /* likewise: what this one offers beside what ops do */
 	uint64_t features; /* what was negotiated, while active */
 	bool active;	   /* between DRIVER_OK and a reset or a failure */
 	bool absent;	   /* a placeholder so far: the guest sees no device here */

@@ -18,44 +18,67 @@ static struct external_device *external_of(struct device *device)
 	return (struct external_device *)device; /* its first member */
 }
 
-static int activate(struct device *device, struct err *err)
+/* Hands `count` queues from `first` on to a server. */
+static int start(struct device *device, int server_fd, unsigned int first, unsigned int count,
+		 struct err *err)
 {
 	struct fs_queue_setup setup = { .type = FS_SETUP_START,
-					.queues = device->ops->queues,
+					.queues = count,
 					.features = device->features };
 	int fds[2 * FSD_QUEUES];
 
-	for (unsigned int i = 0; i < setup.queues; i++) {
-		const struct virtqueue_state *queue = &device->queues[i].state;
+	for (unsigned int i = 0; i < count; i++) {
+		const struct virtqueue_state *queue = &device->queues[first + i].state;
 
 		if (!queue->ready)
-			return err_set(err, EINVAL, "start without queue %u", i);
+			return err_set(err, EINVAL, "start without queue %u", first + i);
 		setup.queue[i].size = queue->size;
 		setup.queue[i].desc = queue->desc;
 		setup.queue[i].avail = queue->avail;
 		setup.queue[i].used = queue->used;
-		fds[i] = device->kick_fds[i];
-		fds[setup.queues + i] = device->call_fd;
+		fds[i] = device->kick_fds[first + i];
+		fds[count + i] = device->call_fd;
 	}
-	if (fd_send(external_of(device)->server.fd, &setup, sizeof(setup), fds, 2 * setup.queues) <
-	    0)
+	if (fd_send(server_fd, &setup, sizeof(setup), fds, 2 * count) < 0)
 		return err_set(err, errno, "give the queues of the %s to its server",
 			       device->ops->name);
 	return 0;
 }
 
-/* Waits until the server touches guest memory no more. Where it is gone the socket's source says
+/* A driver may leave queues of a disk unused, but not of a file system. */
+static int activate(struct device *device, struct err *err)
+{
+	const struct external_device *external = external_of(device);
+	unsigned int each = device->queue_count / external->server_count;
+
+	for (unsigned int i = 0; i < external->server_count; i++) {
+		if (external->server_count > 1 && !device->queues[i].state.ready)
+			continue;
+		if (start(device, external->servers[i].fd, i * each, each, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Waits until no server touches guest memory any more. Where one is gone its socket's source says
  * so. */
 static void reset(struct device *device)
 {
+	const struct external_device *external = external_of(device);
 	struct fs_queue_setup setup = { .type = FS_SETUP_RESET };
-	struct pollfd answer = { .fd = external_of(device)->server.fd, .events = POLLIN };
+	bool asked[EXTERNAL_SERVERS_MAX];
 
-	if (fd_send(answer.fd, &setup, sizeof(setup), NULL, 0) < 0)
-		return;
-	while (poll(&answer, 1, -1) < 0 && errno == EINTR)
-		;
-	fd_receive(answer.fd, &setup, sizeof(setup), NULL, 0);
+	for (unsigned int i = 0; i < external->server_count; i++)
+		asked[i] = fd_send(external->servers[i].fd, &setup, sizeof(setup), NULL, 0) >= 0;
+	for (unsigned int i = 0; i < external->server_count; i++) {
+		struct pollfd answer = { .fd = external->servers[i].fd, .events = POLLIN };
+
+		if (!asked[i])
+			continue;
+		while (poll(&answer, 1, -1) < 0 && errno == EINTR)
+			;
+		fd_receive(answer.fd, &setup, sizeof(setup), NULL, 0);
+	}
 }
 
 /* A server speaks only when asked, by reset(): here this can only be its end. */
@@ -83,9 +106,8 @@ static const struct device_ops fs_ops = {
 /* A disk that can be written, and one that cannot. */
 #define DISK_OPS(more)                                                                             \
 	{                                                                                          \
-		.name = "disk", .type = VIRTIO_ID_BLOCK, .queues = DISK_QUEUES,                    \
-		.queue_size = DISK_QUEUE_SIZE, .external = true, .activate = activate,             \
-		.reset = reset,                                                                    \
+		.name = "disk", .type = VIRTIO_ID_BLOCK, .queue_size = DISK_QUEUE_SIZE,            \
+		.external = true, .activate = activate, .reset = reset,                            \
 		.features = 1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_FLUSH | (more),    \
 	}
 
@@ -94,14 +116,22 @@ static const struct device_ops disk_ops =
 static const struct device_ops disk_read_only_ops = DISK_OPS(1ull << VIRTIO_BLK_F_RO);
 
 static int init(struct external_device *external, const struct device_ops *ops, struct loop *loop,
-		int fd, const void *config, uint32_t size, struct err *err)
+		const int *fds, unsigned int count, struct err *err)
 {
-	*external = (struct external_device){
-		.device = { .ops = ops, .config_size = size },
-		.server = { .fd = fd, .ready = server_ready, .data = external },
-	};
-	memcpy(external->device.config, config, size);
-	return loop_watch(loop, &external->server, EPOLLIN, err);
+	*external = (struct external_device){ .device = { .ops = ops }, .server_count = count };
+	for (unsigned int i = 0; i < count; i++) {
+		external->servers[i] =
+			(struct source){ .fd = fds[i], .ready = server_ready, .data = external };
+		if (loop_watch(loop, &external->servers[i], EPOLLIN, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void configure(struct device *device, const void *config, uint32_t size)
+{
+	memcpy(device->config, config, size);
+	device->config_size = size;
 }
 
 int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *err)
@@ -109,24 +139,38 @@ int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *e
 	struct virtio_fs_config config = { .tag = FSD_TAG, .num_request_queues = FSD_QUEUES - 1 };
 
 	_Static_assert(sizeof(config) <= DEVICE_CONFIG_MAX, "the configuration fits");
-	return init(fs, &fs_ops, loop, fd, &config, sizeof(config), err);
+	if (init(fs, &fs_ops, loop, &fd, 1, err) < 0)
+		return -1;
+	configure(&fs->device, &config, sizeof(config));
+	return 0;
 }
 
 int disk_init(struct external_device *disk, struct loop *loop, const struct vmm_disk *wanted,
 	      struct err *err)
 {
+	uint32_t block = wanted->block_size > DISK_SECTOR ? wanted->block_size : DISK_SECTOR;
 	struct virtio_blk_config config = {
 		.capacity = wanted->sectors,
 		.seg_max = DISK_QUEUE_SIZE - 2, /* header and status */
+		.blk_size = block,
+		.num_queues = (uint16_t)wanted->queues,
 		.max_discard_sectors = DISK_ZERO_SECTORS_MAX,
 		.max_discard_seg = 1,
-		.discard_sector_alignment = 4096 / DISK_SECTOR,
+		.discard_sector_alignment = (block > 4096 ? block : 4096) / DISK_SECTOR,
 		.max_write_zeroes_sectors = DISK_ZERO_SECTORS_MAX,
 		.max_write_zeroes_seg = 1,
 		.write_zeroes_may_unmap = 1,
 	};
 
 	_Static_assert(DISK_CONFIG_SIZE <= DEVICE_CONFIG_MAX, "the configuration fits");
-	return init(disk, wanted->read_only ? &disk_read_only_ops : &disk_ops, loop, wanted->fd,
-		    &config, DISK_CONFIG_SIZE, err);
+	if (wanted->queues < 1 || wanted->queues > VMM_DISK_QUEUES_MAX)
+		return err_set(err, EINVAL, "make a disk of %u queues", wanted->queues);
+	if (init(disk, wanted->read_only ? &disk_read_only_ops : &disk_ops, loop, wanted->fd,
+		 wanted->queues, err) < 0)
+		return -1;
+	configure(&disk->device, &config, DISK_CONFIG_SIZE);
+	disk->device.queue_count = wanted->queues;
+	disk->device.offered = (block > DISK_SECTOR ? 1ull << VIRTIO_BLK_F_BLK_SIZE : 0) |
+			       (wanted->queues > 1 ? 1ull << VIRTIO_BLK_F_MQ : 0);
+	return 0;
 }

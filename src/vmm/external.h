@@ -10,14 +10,18 @@
 #include "vmm/device.h"
 #include "vmm/vmm.h"
 
+#define EXTERNAL_SERVERS_MAX VMM_DISK_QUEUES_MAX
+
 struct external_device {
 	struct device device;
-	struct source server; /* the socket to the process */
+	/* Sockets to the process: one for all the queues, or one for each. */
+	struct source servers[EXTERNAL_SERVERS_MAX];
+	unsigned int server_count;
 };
 
 /*
- * fs_init(), disk_init() - fd is the socket to the server and stays the caller's. Where the server
- * ends, so does the loop, with an error. Return 0, or -1 with err set.
+ * fs_init(), disk_init() - the sockets to the server stay the caller's. Where the server ends, so
+ * does the loop, with an error. Return 0, or -1 with err set.
  */
 int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *err);
 int disk_init(struct external_device *disk, struct loop *loop, const struct vmm_disk *config,

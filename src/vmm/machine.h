@@ -15,7 +15,11 @@
 #include "vmm/snapshot.h"
 #include "vmm/vmm.h"
 
-#define MACHINE_DEVICES_MAX (8u + VMM_NETS_MAX)
+/* The file system, the socket, random numbers and the balloon, and those that are counted. */
+#define MACHINE_DEVICES_MAX (4u + VMM_DISKS_MAX + VMM_NETS_MAX)
+#define MACHINE_LINES	    24u /* of the interrupt controller */
+
+_Static_assert(MMIO_GSI_FIRST + MACHINE_DEVICES_MAX <= MACHINE_LINES, "each has a line");
 
 struct vcpu {
 	struct vmm *vmm;

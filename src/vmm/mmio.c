@@ -53,7 +53,7 @@ static bool is_absent(const struct mmio_device *mmio)
 static void queues_deactivate(struct device *device)
 {
 	device->active = false;
-	for (unsigned int i = 0; i < device->ops->queues; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		virtqueue_deactivate(&device->queues[i]);
 }
 
@@ -105,7 +105,7 @@ static void activate(void *data)
 	struct err err;
 
 	device->features = mmio->state.driver_features;
-	for (unsigned int i = 0; i < device->ops->queues; i++) {
+	for (unsigned int i = 0; i < device->queue_count; i++) {
 		struct virtqueue *queue = &device->queues[i];
 
 		if (queue->state.ready &&
@@ -121,7 +121,7 @@ static void activate(void *data)
 		return;
 	}
 	/* Drivers kick before they say DRIVER_OK, against 3.1.1; such a kick was not heard. */
-	for (unsigned int i = 0; i < device->ops->queues; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		queue_serve(device, i);
 }
 
@@ -136,7 +136,7 @@ static void reset(void *data)
 		device->ops->reset(device);
 	mmio->started = false;
 	device->features = 0;
-	for (unsigned int i = 0; i < device->ops->queues; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		device->queues[i].state = (struct virtqueue_state){ 0 };
 	mmio->state.device_features_sel = mmio->state.driver_features_sel = 0;
 	mmio->state.queue_sel = 0;
@@ -156,7 +156,7 @@ static void on_loop(struct mmio_device *mmio, void (*function)(void *))
 
 uint64_t mmio_features(const struct mmio_device *mmio)
 {
-	return FEATURES | mmio->device->ops->features;
+	return FEATURES | mmio->device->ops->features | mmio->device->offered;
 }
 
 static bool features_acceptable(const struct mmio_device *mmio)
@@ -192,7 +192,7 @@ static struct virtqueue *queue_selected(struct mmio_device *mmio)
 {
 	uint32_t selected = mmio->state.queue_sel;
 
-	return selected < mmio->device->ops->queues ? &mmio->device->queues[selected] : NULL;
+	return selected < mmio->device->queue_count ? &mmio->device->queues[selected] : NULL;
 }
 
 static void set_half(uint64_t *value, bool high, uint32_t half)
@@ -257,7 +257,7 @@ static void register_write(struct mmio_device *mmio, uint64_t offset, uint32_t v
 		break;
 	case VIRTIO_MMIO_QUEUE_NOTIFY:
 		/* KVM itself handles those of queues that exist, by ioeventfd, if there is KVM. */
-		if (value < mmio->device->ops->queues)
+		if (value < mmio->device->queue_count)
 			eventfd_write(mmio->device->kick_fds[value], 1);
 		break;
 	case VIRTIO_MMIO_INTERRUPT_ACK:
@@ -379,12 +379,13 @@ int mmio_init(struct mmio_device *mmio, struct device *device, const struct gues
 	pthread_mutex_init(&mmio->lock, NULL);
 	device->transport = &mmio_transport;
 	device->transport_data = mmio;
+	device->queue_count = device->queue_count ?: device->ops->queues;
 	for (unsigned int i = 0; i < DEVICE_QUEUES_MAX; i++)
 		device->kick_fds[i] = -1;
 	device->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (device->call_fd < 0)
 		return err_set(err, errno, "create an eventfd");
-	for (unsigned int i = 0; i < device->ops->queues; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		if (kick_init(mmio, i, loop, err) < 0)
 			return -1;
 	return 0;

@@ -24,9 +24,9 @@ int mmio_save(const struct mmio_device *mmio, struct snapshot_device *state, str
 		return err_set(err, 0, "the %s device has status %#x", device->ops->name,
 			       mmio->state.status);
 	state->type = device->ops->type;
-	state->queues = device->ops->queues;
+	state->queues = device->queue_count;
 	state->mmio = mmio->state;
-	for (unsigned int i = 0; i < device->ops->queues; i++) {
+	for (unsigned int i = 0; i < device->queue_count; i++) {
 		state->queue[i] = device->queues[i].state;
 		/* Who serves it has its state; it begins anew, so nothing may have begun. */
 		if (device->ops->external && device->queues[i].avail_ring &&
@@ -40,7 +40,7 @@ int mmio_restore(struct mmio_device *mmio, const struct snapshot_device *state, 
 {
 	struct device *device = mmio->device;
 
-	if (state->type != device->ops->type || state->queues != device->ops->queues ||
+	if (state->type != device->ops->type || state->queues != device->queue_count ||
 	    state->mmio.version != MMIO_STATE_VERSION || !is_settled(state->mmio.status) ||
 	    (state->mmio.driver_features & ~mmio_features(mmio)))
 		return err_set(err, 0, "restore the %s device", device->ops->name);
@@ -48,7 +48,7 @@ int mmio_restore(struct mmio_device *mmio, const struct snapshot_device *state, 
 	if (state->mmio.status != RUNNING)
 		return 0;
 	device->features = state->mmio.driver_features;
-	for (unsigned int i = 0; i < device->ops->queues; i++) {
+	for (unsigned int i = 0; i < device->queue_count; i++) {
 		struct virtqueue *queue = &device->queues[i];
 
 		queue->state = state->queue[i];
@@ -77,7 +77,7 @@ void mmio_again(struct mmio_device *mmio)
 
 	if (!device->active)
 		return;
-	for (unsigned int i = 0; i < device->ops->queues; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		eventfd_write(device->kick_fds[i], 1);
 	/* One too many is looked at and ignored. */
 	if (mmio->state.interrupt_status || device->ops->external)

@@ -90,7 +90,7 @@ int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 
 	if (kvm_irqfd(&vmm->kvm, MMIO_GSI_FIRST + index, device->call_fd, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < device->ops->queues; i++)
+	for (uint32_t i = 0; i < device->queue_count; i++)
 		if (kvm_ioeventfd(&vmm->kvm, notify, i, device->kick_fds[i], err) < 0)
 			return -1;
 	return device->ops->external ? connect_acknowledgement(vmm, index, err) : 0;

@@ -140,7 +140,7 @@ class Image(Volume):
         os.mkdir(self.rootfs)
 
     def test_as_root_file_system(self):
-        self.settings["bundleImage"] = True
+        self.settings.update(bundleImage=True, directIO=True)  # of which blocks of 1 KiB are no part
         self.write_settings()
         script = """grep -q ' / .* ext4 /dev/vda rw' /proc/self/mountinfo && echo ext4
             mkdir /new; i=0; while [ $i -lt 40 ]; do dd if=/bin/busybox of=/new/$i bs=64k count=4 2>/dev/null; i=$((i+1)); done
@@ -163,6 +163,53 @@ class Image(Volume):
         done = self.run_container()
         self.assertEqual(done.stdout, b"kept\n")
         self.assertIn(b"Read-only file system", done.stderr)
+
+    def erofs(self, *args, read_only=False):
+        """A bundle whose root is an EROFS image, compressed, that holds busybox and a file of known content."""
+        if not shutil.which("mkfs.erofs"):
+            self.skipTest("no mkfs.erofs")
+        self.path = os.path.join(self.work, "erofs")
+        made = os.path.exists(self.path)
+
+        def change(config):
+            config["vm"] = {"image": {"path": self.path, "format": "raw"}, "hwConfig": {"vcpus": 2}}
+            config["root"]["readonly"] = read_only
+            config["mounts"].append(bind("/data", self.volume))
+        self.bundle(*args, change=change)
+        if not made:
+            os.mkdir(os.path.join(self.rootfs, "data"))
+            with open(os.path.join(self.rootfs, "known"), "w") as f:
+                f.writelines("line %d of the image\n" % i for i in range(20000))
+            os.chmod(os.path.join(self.rootfs, "known"), 0o640)
+            os.chown(os.path.join(self.rootfs, "known"), 5, 6)
+            subprocess.run(["mkfs.erofs", "-zlz4", self.path, self.rootfs], check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(self.rootfs)
+        os.mkdir(self.rootfs)
+
+    def test_erofs(self):
+        """It is never written: what the container writes is in memory. Two machines may have it at once."""
+        self.settings.update(bundleImage=True, directIO=True)
+        self.write_settings()
+        self.erofs("sh", "-c", """stat -c '%a %u %g' /known; cp /known /data; ls /sys/block/vda/mq | wc -l
+            echo new >/new; echo more >>/known; rm /bin/env; mkdir /made; mv /new /made; cat /made/new; tail -n1 /known; ls /bin/env""")
+        with open(self.path, "rb") as f:
+            before = f.read()
+        done = self.run_container()
+        self.assertEqual(done.stdout, b"640 5 6\n2\nnew\nmore\n", done.stderr)
+        self.assertIn(b"/bin/env: No such file", done.stderr)
+        with open(os.path.join(self.volume, "known")) as f:
+            self.assertEqual(f.read(), "".join("line %d of the image\n" % i for i in range(20000)))
+        self.erofs("sh", "-c", "ls /made; echo x >/known; tail -n1 /known", read_only=True)
+        done = self.run_container()
+        self.assertEqual(done.stdout, b"line 19999 of the image\n")
+        self.assertIn(b"Read-only file system", done.stderr)
+        self.erofs("sh", "-c", "echo mine >>/known; tail -n1 /known")
+        os.chmod(self.path, 0o444)
+        with open(self.path, "rb") as other:
+            fcntl.flock(other, fcntl.LOCK_SH)
+            self.assertEqual(self.run_container().stdout, b"mine\n")
+        with open(self.path, "rb") as f:
+            self.assertEqual(f.read(), before)
 
     def test_what_is_refused(self):
         self.image("sleep", "1000")

@@ -133,7 +133,7 @@ static int diskd_body(void *data, int ready_fd)
 	struct diskd *diskd = diskd_setup(&machine->disk, &err);
 
 	leave_tests(machine);
-	if (!diskd || enter(ROLE_DISKD, 0, &err) < 0 ||
+	if (!diskd || enter(ROLE_DISKD, 0, &err) < 0 || diskd_start(diskd, &err) < 0 ||
 	    (jailed() && filter_load(ROLE_DISKD, &err) < 0))
 		return fail_child(&err);
 	spawn_ready(ready_fd, NULL);
@@ -274,31 +274,40 @@ static void add_port(struct machine *machine, uint32_t port)
 	machine_request(machine, message, pair[0]);
 }
 
-/* Returns the vmm's end. */
-static int start_disk(struct machine *machine)
+/* Of two queues. Fills the vmm's ends. */
+static void start_disk(struct machine *machine, int ends[2])
 {
-	int pair[2], image = machine->plan->image;
+	int image = machine->plan->image, keep[4];
+	struct vmm_disk *disk = &machine->config.disk[0];
 
 	image = image < 0 ? memfd_create("image", MFD_CLOEXEC) : fcntl(image, F_DUPFD_CLOEXEC, 3);
 	assert_int_equal(ftruncate(image, SECTORS * DISK_SECTOR), 0);
-	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
-	machine->disk = (struct diskd_config){ .image_fd = image,
-					       .sectors = SECTORS,
-					       .vmm_fd = pair[1],
-					       .memory_fd = machine->config.memory_fd,
-					       .memory_size = MEMORY };
-	machine->config.disk[0] = (struct vmm_disk){ .fd = pair[0], .sectors = SECTORS };
+	machine->disk = (struct diskd_config){ .memory_fd = machine->config.memory_fd,
+					       .memory_size = MEMORY,
+					       .queues = 2 };
+	*disk = (struct vmm_disk){ .queues = 2, .sectors = SECTORS };
 	machine->config.disks = 1;
-	start_child(machine, &machine->diskd, ROLE_DISKD,
-		    (int[]){ pair[1], image, machine->config.memory_fd }, 3, diskd_body);
-	close(pair[1]);
+	keep[0] = image;
+	keep[1] = machine->config.memory_fd;
+	for (int i = 0; i < 2; i++) {
+		int pair[2];
+
+		assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
+		machine->disk.queue[i] = (struct diskd_queue){
+			.vmm_fd = pair[1], .image_fd = image, .direct_fd = -1, .sectors = SECTORS
+		};
+		ends[i] = disk->fd[i] = pair[0];
+		keep[2 + i] = pair[1];
+	}
+	start_child(machine, &machine->diskd, ROLE_DISKD, keep, 4, diskd_body);
+	close(keep[2]);
+	close(keep[3]);
 	close(image);
-	return pair[0];
 }
 
 void machine_open(struct machine *machine, const struct plan *plan)
 {
-	int control[2], trees[2], queues[2], console[2], net[2], disk;
+	int control[2], trees[2], queues[2], console[2], net[2], disk[2];
 	struct err err;
 
 	*machine = (struct machine){ .plan = plan, .log = memfd_create("log", MFD_CLOEXEC) };
@@ -333,14 +342,14 @@ void machine_open(struct machine *machine, const struct plan *plan)
 	start_child(machine, &machine->fsd, ROLE_FSD,
 		    (int[]){ queues[1], trees[1], machine->config.memory_fd }, 3, fsd_body);
 	give_tree(machine);
-	disk = start_disk(machine);
+	start_disk(machine, disk);
 	start_child(machine, &machine->vmm, ROLE_VMM,
 		    (int[]){ control[1], queues[0], console[1], machine->config.memory_fd,
-			     machine->config.kvm_fd, machine->config.kernel_fd, disk },
-		    7, vmm_body);
-	for (size_t i = 0; i < 7; i++)
+			     machine->config.kvm_fd, machine->config.kernel_fd, disk[0], disk[1] },
+		    8, vmm_body);
+	for (size_t i = 0; i < 8; i++)
 		close((int[]){ control[1], queues[0], queues[1], trees[1], console[1],
-			       machine->config.kernel_fd, disk }[i]);
+			       machine->config.kernel_fd, disk[0], disk[1] }[i]);
 	close(machine->config.kvm_fd);
 	close(machine->config.memory_fd);
 	for (uint32_t i = 0; i < NETS; i++) {

@@ -34,7 +34,9 @@ static uint8_t data[8 * DISK_SECTOR], status;
 
 static int setup(void **state)
 {
-	disk = (struct disk){ .fd = memfd_create("image", MFD_CLOEXEC), .sectors = SECTORS };
+	disk = (struct disk){ .number = 3,
+			      .fd = memfd_create("image", MFD_CLOEXEC),
+			      .sectors = SECTORS };
 	for (unsigned int i = 0; i < SECTORS; i++) {
 		memset(data, (int)i + 1, DISK_SECTOR);
 		assert_int_equal(pwrite(disk.fd, data, DISK_SECTOR, i * DISK_SECTOR), DISK_SECTOR);
@@ -94,7 +96,7 @@ static void reads_and_writes(void **state)
 	assert_int_equal(request(VIRTIO_BLK_T_FLUSH, 0, 0, true), VIRTIO_BLK_S_OK);
 	assert_int_equal(request(VIRTIO_BLK_T_IN, 0, 0, false), VIRTIO_BLK_S_OK);
 	assert_int_equal(request(VIRTIO_BLK_T_GET_ID, 0, 20, false), VIRTIO_BLK_S_OK);
-	assert_string_equal((char *)data, "moat");
+	assert_string_equal((char *)data, "moat-3");
 }
 
 static void refuses_what_is_not_there(void **state)
@@ -159,6 +161,112 @@ static void read_only(void **state)
 	assert_int_equal(byte_at(5), 6);
 }
 
+/* Direct I/O, on an image in a file system, as memfds have none. */
+struct direct {
+	char path[32];
+	int buffered; /* the tests' */
+	uint8_t *memory;
+	struct disk disk;
+};
+
+static bool direct_open(struct direct *d)
+{
+	strcpy(d->path, "/tmp/moat-disk-XXXXXX");
+	d->buffered = mkstemp(d->path);
+	assert_true(d->buffered >= 0);
+	assert_int_equal(ftruncate(d->buffered, 1 << 20), 0);
+	d->disk = (struct disk){ .fd = d->buffered,
+				 .sectors = (1 << 20) / DISK_SECTOR,
+				 .direct = true,
+				 .direct_fd = open(d->path, O_RDWR | O_DIRECT | O_CLOEXEC),
+				 .block_size = 4096,
+				 .bounce = aligned_alloc(4096, DISK_BOUNCE_SIZE) };
+	d->memory = aligned_alloc(4096, 2 << 20);
+	unlink(d->path);
+	return d->disk.direct_fd >= 0;
+}
+
+static void direct_close(struct direct *d)
+{
+	close(d->buffered);
+	close(d->disk.direct_fd);
+	free(d->disk.bounce);
+	free(d->memory);
+}
+
+/* Moves size bytes, in two parts, of which the first has `first` bytes. */
+static uint8_t direct_request(const struct direct *d, uint32_t type, uint64_t sector,
+			      uint8_t *memory, uint32_t size, uint32_t first)
+{
+	struct virtio_blk_outhdr header = { .type = type, .sector = sector };
+	uint16_t out = type == VIRTIO_BLK_T_OUT ? 2 : 0;
+	struct chain chain = { .readable_count = 1 + out,
+			       .writable_count = 3 - out,
+			       .readable_size = (uint32_t)sizeof(header) + (out ? size : 0),
+			       .writable_size = 1 + (out ? 0 : size),
+			       .iov = { { &header, sizeof(header) },
+					{ memory, first },
+					{ memory + first, size - first },
+					{ &status, 1 } } };
+
+	status = 0xff;
+	disk_serve(&d->disk, &chain);
+	return status;
+}
+
+/* What of the image is in the page cache would not be there after direct I/O alone. */
+static void direct(void **state)
+{
+	static const struct {
+		uint32_t sector, offset, size, first;
+	} cases[] = {
+		{ 8, 0, 65536, 4096 },	    /* as it is to be */
+		{ 8, 512, 65536, 4096 },    /* memory that is not aligned */
+		{ 8, 0, 65536, 512 },	    /* parts that are not */
+		{ 16, 1, 300 * 4096, 777 }, /* more than the buffer, all of it odd */
+		{ 9, 0, 4096, 512 },	    /* not whole blocks: by the page cache */
+		{ 9, 3, 512, 100 },
+	};
+	struct direct d;
+	uint8_t *content = malloc(2 << 20);
+
+	if (!direct_open(&d)) {
+		direct_close(&d);
+		free(content);
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t size =
+			cases[i].size > (1 << 20) - 16 * 512 ? (1 << 20) - 16 * 512 : cases[i].size;
+		uint8_t *memory = d.memory + cases[i].offset;
+
+		for (uint32_t j = 0; j < size; j++)
+			memory[j] = (uint8_t)(j * 7 + j / 4096 + i);
+		assert_int_equal(direct_request(&d, VIRTIO_BLK_T_OUT, cases[i].sector, memory, size,
+						cases[i].first),
+				 VIRTIO_BLK_S_OK);
+		assert_int_equal(pread(d.buffered, content, size, cases[i].sector * 512), size);
+		assert_memory_equal(content, memory, size);
+		memset(memory, 0, size);
+		assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, cases[i].sector, memory, size,
+						cases[i].first),
+				 VIRTIO_BLK_S_OK);
+		assert_memory_equal(content, memory, size);
+	}
+	/* A device alone, as block devices are: what it cannot do is an error of the request. */
+	d.disk.fd = d.disk.direct_fd;
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 8, d.memory + 1, 8192, 1),
+			 VIRTIO_BLK_S_OK);
+	assert_int_equal(ftruncate(d.buffered, 8192), 0);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 8, d.memory + 1, 8192, 1),
+			 VIRTIO_BLK_S_IOERR);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 16, d.memory, 8192, 4096),
+			 VIRTIO_BLK_S_IOERR);
+	assert_int_equal(ftruncate(d.buffered, 1 << 20), 0);
+	direct_close(&d);
+	free(content);
+}
+
 static void odd_chains(void **state)
 {
 	struct virtio_blk_outhdr header = { .type = VIRTIO_BLK_T_IN, .sector = 3 };
@@ -210,7 +318,10 @@ static void served_open(struct served *s)
 {
 	int pair[2], memory = memfd_create("memory", MFD_CLOEXEC);
 	struct diskd_config config = {
-		.image_fd = disk.fd, .sectors = SECTORS, .memory_fd = memory, .memory_size = MEMORY
+		.memory_fd = memory,
+		.memory_size = MEMORY,
+		.queues = 1,
+		.queue = { { .image_fd = disk.fd, .direct_fd = -1, .sectors = SECTORS } },
 	};
 	struct err err;
 
@@ -218,7 +329,7 @@ static void served_open(struct served *s)
 	s->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
 	s->vmm = pair[0];
-	config.vmm_fd = pair[1];
+	config.queue[0].vmm_fd = pair[1];
 	s->diskd = diskd_setup(&config, &err);
 	assert_non_null(s->diskd);
 	close(memory);
@@ -301,9 +412,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(reads_and_writes),	   TEST(refuses_what_is_not_there),
-		TEST(discards_and_zeroes), TEST(read_only),
-		TEST(odd_chains),	   TEST(server),
+		TEST(reads_and_writes),
+		TEST(refuses_what_is_not_there),
+		TEST(discards_and_zeroes),
+		TEST(read_only),
+		TEST(direct),
+		TEST(odd_chains),
+		TEST(server),
 	};
 
 	return cmocka_run_group_tests_name("disk", tests, NULL, NULL);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What becomes of config.json inside of the guest. */
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "guest/config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -18,11 +22,16 @@
 static struct guest_config config;
 static struct err err;
 
+static char blocks[64] = "/nowhere"; /* in the place of /sys/block */
+static Moat__Agent__Disk disks[] = { MOAT__AGENT__DISK__INIT, MOAT__AGENT__DISK__INIT };
+static size_t n_disks;
+
 /* @entries: pairs of mount and entry. */
 static int read_with(const char *text, const uint32_t (*entries)[2], size_t count)
 {
 	Moat__Agent__CreateContainerRequest request = MOAT__AGENT__CREATE_CONTAINER_REQUEST__INIT;
 	Moat__Agent__Tree root = MOAT__AGENT__TREE__INIT, trees[4], *pointers[4];
+	Moat__Agent__Disk *list[] = { &disks[0], &disks[1] };
 
 	for (size_t i = 0; i < count; i++) {
 		moat__agent__tree__init(&trees[i]);
@@ -34,8 +43,10 @@ static int read_with(const char *text, const uint32_t (*entries)[2], size_t coun
 	request.root = &root;
 	request.trees = pointers;
 	request.n_trees = count;
+	request.disks = list;
+	request.n_disks = n_disks;
 	memset(&err, 0, sizeof(err));
-	return guest_config_read(&config, &request, "/trees", &err);
+	return guest_config_read(&config, &request, "/trees", blocks, &err);
 }
 
 static int teardown(void **state)
@@ -127,6 +138,101 @@ static void test_linux(void **state)
 	assert_string_equal(linux_->resources->unified[0].key, "memory.high");
 }
 
+/* A disk as the kernel describes it. */
+static void describe(const char *name, const char *serial, const char *numbers)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", blocks, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/%s/serial", blocks, name);
+	fclose(fopen(path, "w"));
+	assert_int_equal(file_write(AT_FDCWD, path, serial, &err), 0);
+	snprintf(path, sizeof(path), "%s/%s/dev", blocks, name);
+	fclose(fopen(path, "w"));
+	assert_int_equal(file_write(AT_FDCWD, path, numbers, &err), 0);
+}
+
+static void forget(const char *name)
+{
+	static const char *const parts[] = { "/serial", "/dev", "" };
+	char path[128];
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		snprintf(path, sizeof(path), "%s/%s%s", blocks, name, parts[i]);
+		assert_int_equal(remove(path), 0);
+	}
+}
+
+static void check_rule(size_t index, bool allow, int64_t major, int64_t minor, const char *access)
+{
+	const struct oci_device_rule *rule = &config.config.linux_->resources->devices[index];
+
+	assert_int_equal(rule->allow, allow);
+	assert_string_equal(rule->type, "b");
+	assert_int_equal(rule->major, major);
+	assert_int_equal(rule->minor, minor);
+	assert_string_equal(rule->access, access);
+}
+
+/* Numbers of disks are the guest's, whatever order its kernel has found them in. */
+static void test_disks(void **state)
+{
+	static const char text[] = HEAD PROCESS
+		",\"linux\":{\"devices\":["
+		"{\"path\":\"/dev/fuse\",\"type\":\"c\",\"major\":10,\"minor\":229},"
+		"{\"path\":\"/dev/a\",\"type\":\"b\",\"major\":7,\"minor\":0,"
+		"\"fileMode\":384,\"uid\":5},"
+		"{\"path\":\"/dev/b\",\"type\":\"b\",\"major\":7,\"minor\":1}],"
+		"\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"},"
+		"{\"allow\":true,\"type\":\"b\",\"major\":7,\"minor\":0,\"access\":\"rwm\"},"
+		"{\"allow\":true,\"type\":\"b\",\"major\":7,\"minor\":1,\"access\":\"r\"},"
+		"{\"allow\":true,\"type\":\"b\",\"major\":254,\"minor\":0,\"access\":\"r\"},"
+		"{\"allow\":true,\"major\":10,\"minor\":229,\"access\":\"rw\"}]}}}";
+	const struct oci_linux *linux_;
+
+	strcpy(blocks, "/tmp/moat-blocks-XXXXXX");
+	assert_non_null(mkdtemp(blocks));
+	describe("vda", "moat-1\n", "254:0\n");
+	describe("vdb", "moat-0\n", "254:16\n");
+	describe("vdc", "moat-10\n", "254:32\n");
+	disks[0].device = 1;
+	disks[0].number = 0;
+	disks[1].device = 2;
+	disks[1].number = 1;
+	n_disks = 2;
+	assert_int_equal(read_with(text, NULL, 0), 0);
+	linux_ = config.config.linux_;
+	assert_int_equal(linux_->n_devices, 3);
+	assert_int_equal(linux_->devices[0].minor, 229);
+	assert_string_equal(linux_->devices[1].path, "/dev/a");
+	assert_int_equal(linux_->devices[1].major, 254);
+	assert_int_equal(linux_->devices[1].minor, 16);
+	assert_int_equal(linux_->devices[1].file_mode, 0600);
+	assert_int_equal(linux_->devices[1].uid, 5);
+	assert_int_equal(linux_->devices[2].minor, 0);
+	/* The rule about the host's 254:0 is not one about the guest's. */
+	assert_int_equal(linux_->resources->n_devices, 2 + 3);
+	assert_string_equal(linux_->resources->devices[1].type, "c");
+	check_rule(2, true, 254, 16, "rw");
+	check_rule(3, true, 254, 0, "r");
+	check_rule(4, false, 254, 0, "w");
+	guest_config_release(&config);
+
+	disks[1].number = 2; /* the machine has none of that number */
+	assert_int_equal(read_with(text, NULL, 0), -1);
+	assert_non_null(strstr(err.text, "disk 2"));
+	guest_config_release(&config);
+	n_disks = 1;
+	assert_int_equal(read_with(text, NULL, 0), -1);
+	assert_non_null(strstr(err.text, "linux.devices[2]: /dev/b"));
+	n_disks = 0;
+	forget("vda");
+	forget("vdb");
+	forget("vdc");
+	assert_int_equal(remove(blocks), 0);
+}
+
 static void test_sysfs_in_user_namespace(void **state)
 {
 	static const char text[] =
@@ -187,8 +293,9 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { TEST(root_and_mounts), TEST(process), TEST(linux),
-					    TEST(sysfs_in_user_namespace), TEST(refusals) };
+	const struct CMUnitTest tests[] = { TEST(root_and_mounts), TEST(process),
+					    TEST(linux),	   TEST(sysfs_in_user_namespace),
+					    TEST(refusals),	   TEST(disks) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Block devices of the host in microVMs, as the operator allows them: loop devices here, whose files show what was done."""
+import os
+import shutil
+import subprocess
+import threading
+
+from harness import Case, TIME_SCALE
+
+MIB = 1 << 20
+TOOLS = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+MOUNTING = {kind: ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_MKNOD", "CAP_CHOWN"]
+            for kind in ("bounding", "effective", "permitted")}
+
+
+def tool(*words):
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=TOOLS).stdout
+
+
+class Devices(Case):
+    """A base: loop devices, and bundles that ask for them."""
+    level = "vm"
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists("/dev/loop-control"):
+            self.skipTest("no loop devices here")
+
+    def loop(self, name, size, *options):
+        """A loop device of a file of zeros that take no room; returns its path."""
+        path = os.path.join(self.work, name)
+        with open(path, "wb") as f:
+            f.truncate(size)
+        device = tool("losetup", "--find", "--show", *options, path).strip()
+        self.addCleanup(tool, "losetup", "-d", device)
+        return device
+
+    def allow(self, *patterns):
+        self.settings["blockDevices"] = list(patterns)
+        self.write_settings()
+
+    def ask(self, *args, capabilities=None, vcpus=None, devices=()):
+        """A bundle with devices: (path in the container, device of the host, what engines allow, more)."""
+        def change(config):
+            linux = config["linux"]
+            linux["devices"] = linux.get("devices", [])
+            rules = linux.setdefault("resources", {}).setdefault("devices", [])
+            rules.insert(0, {"allow": False, "access": "rwm"})
+            for path, device, access, more in devices:
+                number = os.stat(device).st_rdev
+                entry = {"type": "b", "major": os.major(number), "minor": os.minor(number)}
+                linux["devices"].append({**entry, "path": path, **more})
+                rules.append({**entry, "allow": True, "access": access})
+            config["mounts"].append({"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]})
+            if capabilities:
+                config["process"]["capabilities"] = capabilities
+            if vcpus:
+                config["vm"] = {"hwConfig": {"vcpus": vcpus}}
+        self.bundle(*args, change=change)
+        for name in os.listdir("/usr"):
+            if name.startswith("lib"):
+                os.symlink("usr/" + name, os.path.join(self.rootfs, name))
+        os.mkdir(os.path.join(self.rootfs, "mnt"))
+
+    def shell(self, **bundle):
+        """A container that does what it is told, as a function: command line in, its output out."""
+        self.ask("sh", "-c", "while read -r line; do eval \"$line\" 2>&1; echo ///; done", **bundle)
+        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+        def tell(line=None):
+            if line is None:
+                process.stdin.close()
+                self.assertEqual(process.wait(20 * TIME_SCALE), 0)
+                return None
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            out = b""
+            alarm = threading.Timer(60 * TIME_SCALE, process.kill)
+            alarm.start()
+            while not out.endswith(b"///\n"):
+                got = process.stdout.readline()
+                self.assertTrue(got, "no answer to '%s': %r" % (line, out))
+                out += got
+            alarm.cancel()
+            return out[:-4].decode()
+        return tell
+
+
+class Served(Devices):
+    def test_file_system(self):
+        """Made, used and trimmed inside, by two processors; another one that can only be read."""
+        for name in ("mkfs.ext4", "debugfs", "e2fsck"):
+            if not shutil.which(name, path=TOOLS["PATH"]):
+                self.skipTest("no " + name)
+        volume, other, third = self.loop("volume", 64 * MIB), self.loop("other", MIB), self.loop("third", MIB)
+        backing = os.path.join(self.work, "volume")
+        with open(other, "wb") as f:
+            f.write(b"of the host\n")
+        with open(volume, "wb") as f:
+            f.write(b"x" * 8 * MIB)  # old data, which mkfs discards
+        os.sync()
+        self.allow(volume, os.path.join(self.work, "link"), "/dev/loop[0-9]*")
+        os.symlink(other, os.path.join(self.work, "link"))
+        tell = self.shell(capabilities=MOUNTING, vcpus=2, devices=(
+            ("/dev/volume", volume, "rwm", {"fileMode": 0o640, "uid": 7, "gid": 8}),
+            ("/dev/deep/er/read", other, "r", {}),
+            ("/dev/mode", third, "rw", {"fileMode": 0o440})))
+        self.assertEqual(tell("stat -c '%F %a %u %g' /dev/volume /dev/deep/er/read"),
+                         "block special file 640 7 8\nblock special file 666 0 0\n")
+        self.assertEqual(tell("head -n1 /dev/deep/er/read"), "of the host\n")
+        self.assertIn("not permitted", tell("echo x >/dev/deep/er/read"))
+        self.assertRegex(tell("echo x >/dev/mode"), "not permitted|denied|Read-only")
+        self.assertEqual(tell("set -- $(stat -c '0x%t 0x%T' /dev/volume); ls /sys/dev/block/$(($1)):$(($2))/mq | wc -l"), "2\n")
+        # Numbers are the guest's: the host's open nothing, nor do others.
+        number = os.stat(volume).st_rdev
+        self.assertIn("o", tell("mknod /tmp/host b %d %d; head -c1 /tmp/host && echo open" % (os.major(number), os.minor(number))))
+        self.assertNotIn("open\n", tell("head -c1 /tmp/host && echo open"))
+        self.assertEqual(tell("/usr/sbin/mkfs.ext4 -q /dev/volume && mount -t ext4 /dev/volume /mnt && echo made"), "made\n")
+        self.assertLess(os.stat(backing).st_blocks * 512, 6 * MIB)
+        tell("i=0; while [ $i -lt 20 ]; do (head -c 1048576 /dev/zero | tr '\\0' z >/mnt/$i; sync) & i=$((i + 1)); done; wait")
+        tell("cp /bin/busybox /mnt; sync")
+        self.assertGreater(os.stat(backing).st_blocks * 512, 20 * MIB)
+        self.assertEqual(tell("rm /mnt/[0-9]*; sync; busybox fstrim /mnt && echo trimmed"), "trimmed\n")
+        self.assertLess(os.stat(backing).st_blocks * 512, 14 * MIB)
+        self.assertEqual(tell("dd if=/mnt/busybox of=/mnt/direct bs=4k count=9 oflag=direct 2>/dev/null && cmp -n 36864 /mnt/direct "
+                              "/bin/busybox && echo same; umount /mnt"), "same\n")
+        # It is the machine's alone meanwhile.
+        self.ask("true", devices=(("/dev/volume", volume, "rwm", {}),))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["/dev/volume", "in use"])
+        tell()
+        tool("e2fsck", "-fn", volume)
+        tool("debugfs", "-R", "dump /busybox " + os.path.join(self.work, "copy"), volume)
+        with open(os.path.join(self.work, "copy"), "rb") as copy, open(shutil.which("busybox"), "rb") as original:
+            self.assertEqual(copy.read(), original.read())
+
+    def test_errors(self):
+        """What the host's device can no longer do is an error inside, and nothing else ends."""
+        device = self.loop("shrinks", 4 * MIB)
+        self.allow(device)
+        tell = self.shell(devices=(("/dev/disk", device, "rw", {}),))
+        read = "dd if=/dev/disk of=/dev/null bs=64k skip=%d count=1 iflag=direct && echo read"
+        self.assertIn("read\n", tell(read % 40))
+        os.truncate(os.path.join(self.work, "shrinks"), MIB)
+        tool("losetup", "-c", device)
+        self.assertIn("error", tell(read % 40))
+        self.assertIn("error", tell("dd if=/dev/zero of=/dev/disk bs=64k seek=40 count=1 oflag=direct"))
+        self.assertIn("read\n", tell(read % 4))
+        tell()
+
+
+class Refused(Devices):
+    def refuse(self, *words, device, access="rwm", more=None):
+        self.ask("true", devices=(("/dev/wanted", device, access, more or {}),))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
+
+    def test_what_is_refused(self):
+        one, two = self.loop("one", MIB), self.loop("two", MIB, "--read-only")
+        for allowed in ((), (two,), (os.path.join(self.work, "one"), "/dev/null", "/dev/nothing*")):
+            self.allow(*allowed)
+            self.refuse("linux.devices[0]: /dev/wanted (b 7:", "blockDevices", device=one)
+        self.allow("/dev/loop*")
+        self.refuse("/dev/wanted to write", "only read it", device=two)
+        number = os.stat(one).st_rdev
+        self.refuse("(b 7:%d)" % (os.minor(number) + 100000), "blockDevices", device=one,
+                    more={"minor": os.minor(number) + 100000})
+        tool("mkfs.ext4", "-q", one)
+        os.mkdir(os.path.join(self.work, "mounted"))
+        tool("mount", one, os.path.join(self.work, "mounted"))
+        self.addCleanup(tool, "umount", os.path.join(self.work, "mounted"))
+        self.refuse("mounted or in use on the host", device=one)
+        self.allow("loop0")
+        self.refuse("blockDevices", "absolute path", device=one)
