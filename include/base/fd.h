@@ -75,7 +75,7 @@ int fd_set_cloexec(int fd, bool on);
  * fd_send() - send one datagram with up to FD_SEND_MAX descriptors over a Unix socket.
  * The caller keeps its descriptors. Returns 0, or -1 with errno set.
  */
-#define FD_SEND_MAX 16
+#define FD_SEND_MAX 40
 int fd_send(int sock, const void *data, size_t size, const int *fds, size_t count);
 
 /*

@@ -14,13 +14,16 @@
 #include <stdint.h>
 
 #define NETWORK_INTERFACES_MAX 8u
+#define NETWORK_PAIRS_MAX      4u
 
 /* --- on the host -- */
 
 struct network {
 	Moat__Agent__Network *message;		/* what the guest is told */
 	int interfaces[NETWORK_INTERFACES_MAX]; /* index of each of its interfaces */
-	int taps[NETWORK_INTERFACES_MAX];
+	/* Queues of each one's tap. */
+	int taps[NETWORK_INTERFACES_MAX][NETWORK_PAIRS_MAX];
+	unsigned int pairs;
 	int table; /* a socket: when the last descriptor of it is closed, the table is gone */
 };
 
@@ -31,12 +34,13 @@ void network_release(struct network *network);
 /*
  * network_attach() - look at a network namespace, and forward its interfaces to taps.
  * @namespace: a descriptor of it, the caller's; -1: the one that the caller is in.
+ * @pairs: how many queues a tap is to have, 1 to NETWORK_PAIRS_MAX.
  *
  * An interface is one that is up, is an Ethernet, and is not part of a bridge. Fills network, which
  * is to be released in both cases; the taps and the table last as long as their descriptors.
  * Returns 0, or -1 with err set: EBUSY where another machine has the namespace.
  */
-int network_attach(struct network *network, int namespace, struct err *err);
+int network_attach(struct network *network, int namespace, unsigned int pairs, struct err *err);
 
 /* --- their parts, in the namespace -- */
 
@@ -48,9 +52,13 @@ int network_look(struct network *network, int link, struct err *err);
 
 /*
  * tap_open() - make a tap named "moatN": up, silent, with virtio-net headers of 12 bytes.
- * @index: where its index is put. Returns its descriptor (O_NONBLOCK), or -1 with err set.
+ * @index: where its index is put.
+ * @queues: filled with a descriptor (O_NONBLOCK) for each of count queues, also on failure, -1
+ *          where there is none. Only the first one takes part in the tap's work (TUNSETQUEUE).
+ *
+ * Returns 0, or -1 with err set.
  */
-int tap_open(int link, int *index, struct err *err);
+int tap_open(int link, int *index, int *queues, unsigned int count, struct err *err);
 
 /* A pair of interfaces of which each sends what the other receives. */
 struct forward {

@@ -46,6 +46,8 @@ struct vmm_config {
 	 */
 	bool keep_memory;
 	unsigned int nets; /* places for network interfaces, 0 to VMM_NETS_MAX */
+	/* The most pairs of queues that one of them may have, 1 to VMM_NET_PAIRS_MAX. */
+	unsigned int net_pairs;
 	/*
 	 * Templates, machines that have booted: what one has to have been made with to fit this
 	 * machine, byte for byte; NULL: none is made or used. And one to start from, or -1: not
@@ -65,8 +67,9 @@ struct vmm_config {
  * type 0) until VMM_REQUEST_NET_ADD fills it; then the guest's agent has the kernel look again, at
  * the platform device virtio-mmio.(VMM_NET_ID + the place's number).
  */
-#define VMM_NETS_MAX 8u
-#define VMM_NET_ID   32u
+#define VMM_NETS_MAX	  8u
+#define VMM_NET_ID	  32u
+#define VMM_NET_PAIRS_MAX 4u
 
 /*
  * Lists of host ports are the monitor's; the guest connects to these well-known ones first.
@@ -89,7 +92,8 @@ enum vmm_request_type {
 	VMM_REQUEST_STOP,   /* end the machine at once */
 	/*
 	 * A network interface for place `port`, with its `mac`. The descriptor attached is a tap
-	 * with virtio-net headers of 12 bytes, little-endian, and O_NONBLOCK. Answered by
+	 * with virtio-net headers of 12 bytes, little-endian, and O_NONBLOCK; or there are several,
+	 * a pair of queues each, of which only the first is attached to the tap. Answered by
 	 * VMM_EVENT_NET_ADDED.
 	 */
 	VMM_REQUEST_NET_ADD,

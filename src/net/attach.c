@@ -13,14 +13,14 @@
 void network_init(struct network *network)
 {
 	*network = (struct network){ .table = -1 };
-	for (size_t i = 0; i < NETWORK_INTERFACES_MAX; i++)
-		network->taps[i] = -1;
+	memset(network->taps, -1, sizeof(network->taps));
 }
 
 void network_release(struct network *network)
 {
 	for (size_t i = 0; i < NETWORK_INTERFACES_MAX; i++)
-		fd_replace(&network->taps[i], -1);
+		for (size_t j = 0; j < NETWORK_PAIRS_MAX; j++)
+			fd_replace(&network->taps[i][j], -1);
 	fd_replace(&network->table, -1);
 	if (network->message)
 		moat__agent__network__free_unpacked(steal(network->message), NULL);
@@ -41,8 +41,7 @@ static int attach(struct network *network, struct err *err)
 
 		forward->outer = network->interfaces[i];
 		forward->outer_name = network->message->interfaces[i]->name;
-		network->taps[i] = tap_open(link, &forward->inner, err);
-		if (network->taps[i] < 0)
+		if (tap_open(link, &forward->inner, network->taps[i], network->pairs, err) < 0)
 			return -1;
 		if (!if_indextoname((unsigned int)forward->inner, forward->inner_name))
 			return err_set(err, errno, "find the name of a tap");
@@ -53,12 +52,13 @@ static int attach(struct network *network, struct err *err)
 	return network->table < 0 ? -1 : 0;
 }
 
-int network_attach(struct network *network, int namespace, struct err *err)
+int network_attach(struct network *network, int namespace, unsigned int pairs, struct err *err)
 {
 	_cleanup_fd_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	int r;
 
 	network_init(network);
+	network->pairs = pairs;
 	if (namespace < 0)
 		return attach(network, err);
 	if (own < 0)

@@ -17,7 +17,7 @@ enum control_type {
 	/*
 	 * Run the user's program; replied to when it runs. The container's network, where it has
 	 * one: file, a struct Moat__Agent__Network; then the socket of the table that forwards it;
-	 * then a tap for each interface.
+	 * then the tap of each interface: `taps` descriptors, its queues.
 	 */
 	CONTROL_START = 1,
 	CONTROL_KILL, /* send a signal; replied to when it is sent */
@@ -56,9 +56,10 @@ struct control_request {
 	struct control_stream stream[3];
 	uint32_t terminal; /* stream[0] is one */
 	uint32_t rows, columns;
+	uint32_t taps; /* for each interface */
 };
 
-#define CONTROL_DESCRIPTORS 10	       /* with one request */
+#define CONTROL_DESCRIPTORS 34	       /* with one request */
 #define CONTROL_TEXT_MAX    (2u << 20) /* bytes of a file */
 
 /* The reply is a struct err: its text is empty where all went well. */

@@ -12,6 +12,7 @@
 #include "disk/diskd.h"
 #include "oci/config.h"
 #include "oci/settings.h"
+#include "vm/sizing.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -103,8 +104,7 @@ int disks_open(struct disks *disks, const struct oci_config *config,
 {
 	const struct oci_vm_image *image = config->vm ? config->vm->image : NULL;
 
-	*disks = (struct disks){ .queues = vcpus < VMM_DISK_QUEUES_MAX ? vcpus
-								       : VMM_DISK_QUEUES_MAX };
+	*disks = (struct disks){ .queues = sizing_queues(vcpus) };
 	if (image && (check(image, settings->bundle_image, err) < 0 ||
 		      open_image(disks, config, image, settings->direct_io, err) < 0))
 		return -1;

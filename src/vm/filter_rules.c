@@ -113,6 +113,8 @@ static const struct filter_rule vmm_rules[] = {
 	CALL_IF(ioctl, IS(1, KVM_IRQFD), "the interrupt of a network device that appears"),
 	CALL_IF(ioctl, IS(1, KVM_IOEVENTFD), "its doorbells"),
 	CALL_IF(ioctl, IS(1, TUNSETOFFLOAD), "let a tap leave to the guest what its driver can do"),
+	CALL_IF(ioctl, IS(1, TUNSETQUEUE),
+		"have a tap's queue take part, or not, as its driver says"),
 	CALL(epoll_wait, "the loop"),
 	CALL(epoll_ctl, "the loop: streams come and go"),
 	CALL(read, "eventfds: kicks and calls to the loop's thread; a tap"),

@@ -190,6 +190,7 @@ static int vmm_body(void *data, int ready_fd)
 				     .serial_fd = launch->serial_fd,
 				     .keep_memory = machine->container->settings->hugepages,
 				     .nets = machine->nets,
+				     .net_pairs = sizing_queues(machine->size.vcpus),
 				     .template_key = template->key,
 				     .template_key_size = template->key_size,
 				     .boot_patience = machine->container->settings->guest_timeout,

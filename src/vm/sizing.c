@@ -11,6 +11,10 @@
 #define ALIGNMENT    (2 * MIB)
 #define MEMORY_MIN   (64 * MIB) /* a kernel, the agent and a shell */
 #define HOST_THREADS 16		/* monitor, vmm, fsd, victim beside the vCPUs */
+#define QUEUES_MAX   4u /* of a device: more win nothing where one thread or disk serves them */
+
+_Static_assert(QUEUES_MAX <= VMM_DISK_QUEUES_MAX && QUEUES_MAX <= VMM_NET_PAIRS_MAX,
+	       "the vmm can have as many");
 
 /*
  * What the guest kernel takes: its image, slabs and the agent, and 64 bytes a page for struct page.
@@ -96,6 +100,11 @@ int sizing_choose(const struct oci_config *config, const struct moat_settings *s
 	return choose_vcpus(config, settings, &size->vcpus, err);
 }
 
+unsigned int sizing_queues(unsigned int vcpus)
+{
+	return vcpus < QUEUES_MAX ? vcpus : QUEUES_MAX;
+}
+
 static void grow(int64_t *limit, bool has_limit, uint64_t by)
 {
 	if (has_limit && *limit > 0 && *limit < INT64_MAX - (int64_t)by)
@@ -129,7 +138,8 @@ void sizing_host(const struct oci_linux_resources *resources, const struct moat_
 		/* The workload's processes are the guest's; its cgroup there counts them. */
 		host->pids = *resources->pids;
 		if (host->pids.has_limit && host->pids.limit > 0)
-			host->pids.limit = (int64_t)size->vcpus + HOST_THREADS;
+			host->pids.limit = (int64_t)size->vcpus + HOST_THREADS +
+					   VMM_DISKS_MAX * sizing_queues(size->vcpus);
 		host->resources.pids = &host->pids;
 	}
 }

@@ -23,6 +23,9 @@ struct machine_size {
 int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
 		  struct machine_size *size, struct err *err);
 
+/* sizing_queues() - how many queues a device of such a machine has that can have several. */
+unsigned int sizing_queues(unsigned int vcpus);
+
 /* The resources of the host's cgroup: the workload's with room for what is not the workload. */
 struct host_resources {
 	struct oci_linux_resources resources; /* borrows from the workload's */

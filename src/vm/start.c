@@ -15,6 +15,7 @@
 #include "oci/settings.h"
 #include "vm/control.h"
 #include "vm/rootless.h"
+#include "vm/sizing.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,10 +62,14 @@ static int send_network(int socket, const struct network *network, struct err *e
 	size_t size = moat__agent__network__get_packed_size(message);
 	_cleanup_free_ uint8_t *packed = xcalloc(1, size + 1);
 	_cleanup_fd_ int text = -1;
-	struct control_request request = { .type = CONTROL_START, .size = (uint32_t)size };
+	struct control_request request = { .type = CONTROL_START,
+					   .size = (uint32_t)size,
+					   .taps = network->pairs };
 	int fds[CONTROL_DESCRIPTORS];
+	size_t used = 2;
 
-	_Static_assert(NETWORK_INTERFACES_MAX + 2 <= CONTROL_DESCRIPTORS, "all fit");
+	_Static_assert(NETWORK_INTERFACES_MAX * NETWORK_PAIRS_MAX + 2 <= CONTROL_DESCRIPTORS,
+		       "all fit");
 	if (size > CONTROL_TEXT_MAX)
 		return err_set(err, E2BIG, "tell the guest of its network");
 	moat__agent__network__pack(message, packed);
@@ -74,22 +79,27 @@ static int send_network(int socket, const struct network *network, struct err *e
 	fds[0] = text;
 	fds[1] = network->table;
 	for (size_t i = 0; i < count; i++)
-		fds[2 + i] = network->taps[i];
-	return control_send(socket, &request, fds, count + 2, err);
+		for (size_t j = 0; j < network->pairs; j++)
+			fds[used++] = network->taps[i][j];
+	return control_send(socket, &request, fds, used, err);
 }
 
 static int find_network(const struct container *container, struct network *network, struct err *err)
 {
 	_cleanup_fd_ int namespace = open_namespace(container, err);
+	struct machine_size size;
 
 	if (namespace < 0)
 		return -1;
-	if (!rootless_one_way())
-		return network_attach(network, namespace, err);
+	if (!rootless_one_way()) {
+		if (sizing_choose(container->config, container->settings, &size, err) < 0)
+			return -1;
+		return network_attach(network, namespace, sizing_queues(size.vcpus), err);
+	}
 	/* For good: start_apart() is why that harms nobody. */
 	if (rootless_join(container->pid, namespace, err) < 0)
 		return -1;
-	return network_attach(network, -1, err);
+	return network_attach(network, -1, 1, err);
 }
 
 static int start_attached(const struct container *container, struct network *network,

@@ -70,20 +70,23 @@ static Moat__Agent__Network *read_network(int fd, uint32_t size, struct err *err
 	return network;
 }
 
-static int send_taps(struct monitor *monitor, const int *taps, struct err *err)
+/* count: of each one's queues. */
+static int send_taps(struct monitor *monitor, const int *taps, uint32_t count, struct err *err)
 {
 	const Moat__Agent__Network *network = monitor->starting.network;
 
 	if (!network->n_interfaces || network->n_interfaces > monitor->machine->nets)
 		return err_set(err, 0, "the machine has places for %u network interfaces, not %zu",
 			       monitor->machine->nets, network->n_interfaces);
-	for (uint32_t i = 0; i < network->n_interfaces; i++) {
+	if (!count || count > VMM_NET_PAIRS_MAX)
+		return err_set(err, EINVAL, "take network interfaces of %u queues", count);
+	for (uint32_t i = 0; i < network->n_interfaces; i++, taps += count) {
 		struct vmm_request request = { .type = VMM_REQUEST_NET_ADD, .port = i };
 
-		if (network->interfaces[i]->mac.len != sizeof(request.mac) || taps[i] < 0)
+		if (network->interfaces[i]->mac.len != sizeof(request.mac) || taps[0] < 0)
 			return err_set(err, EINVAL, "take network interface %u", i);
 		memcpy(request.mac, network->interfaces[i]->mac.data, sizeof(request.mac));
-		if (fd_send(monitor->machine->vmm_fd, &request, sizeof(request), &taps[i], 1) < 0)
+		if (fd_send(monitor->machine->vmm_fd, &request, sizeof(request), taps, count) < 0)
 			return err_set(err, errno, "give network interface %u to the vmm", i);
 		monitor->starting.waiting++;
 	}
@@ -130,7 +133,7 @@ void starting_begin(struct client *client, const struct control_request *request
 	}
 	client->waiting = true;
 	starting->network = read_network(fds[0], request->size, &err);
-	if (!starting->network || send_taps(monitor, fds + 2, &err) < 0)
+	if (!starting->network || send_taps(monitor, fds + 2, request->taps, &err) < 0)
 		network_failed(monitor, &err);
 	else
 		wait_for_network(monitor, &fds[1]);

@@ -38,16 +38,28 @@ static void port_add(struct vmm *vmm, const struct vmm_request *request, int *fd
 	control_event(vmm, VMM_EVENT_PORT_CLOSED, request->port);
 }
 
-static void net_add(struct vmm *vmm, const struct vmm_request *request, int *fd)
+/* KVM's part of it, for as many queues as it will have. */
+static int net_connect(struct vmm *vmm, struct net_device *net, const struct vmm_request *request,
+		       unsigned int taps, struct err *err)
+{
+	net_expect(net, taps);
+	return machine_connect(vmm, vmm->first_net + request->port, err);
+}
+
+static void net_add(struct vmm *vmm, const struct vmm_request *request, int *fds)
 {
 	struct vmm_event event = { .type = VMM_EVENT_NET_ADDED, .port = request->port };
+	struct net_device *net = &vmm->net[request->port % VMM_NETS_MAX];
+	unsigned int taps = 0;
 	struct err err;
 
-	if (request->port >= vmm->nets || *fd < 0)
+	while (taps < VMM_NET_PAIRS_MAX && fds[taps] >= 0)
+		taps++;
+	if (request->port >= vmm->nets || !taps)
 		snprintf(event.text, sizeof(event.text), "add network interface %u of %u",
 			 request->port, vmm->nets);
-	else if (machine_connect(vmm, vmm->first_net + request->port, &err) < 0 ||
-		 net_attach(&vmm->net[request->port], fd_steal(fd), request->mac, &err) < 0)
+	else if (net_connect(vmm, net, request, taps, &err) < 0 ||
+		 net_attach(net, fds, taps, request->mac, &err) < 0)
 		snprintf(event.text, sizeof(event.text), "%.400s", err.text);
 	fd_send(vmm->control.fd, &event, sizeof(event), NULL, 0);
 }
@@ -60,30 +72,17 @@ static void pause_vcpus(struct vmm *vmm)
 		control_event(vmm, VMM_EVENT_PAUSED, 0);
 }
 
-static int control_ready(struct source *source, uint32_t events, struct err *err)
+static int serve(struct vmm *vmm, const struct vmm_request *request, int *fds, struct err *err)
 {
-	struct vmm *vmm = source->data;
-	struct vmm_request request;
-	_cleanup_fd_ int fd = -1;
-	ssize_t n = fd_receive(source->fd, &request, sizeof(request), &fd, 1);
-
-	if (n < 0 && errno == EAGAIN)
-		return 0;
-	if (n <= 0) {
-		machine_end(vmm, VMM_END_STOPPED, "the monitor has ended");
-		return 0;
-	}
-	if (n != sizeof(request))
-		return err_set(err, EPROTO, "take a request of %zd bytes from the monitor", n);
-	switch (request.type) {
+	switch (request->type) {
 	case VMM_REQUEST_PORT_ADD:
-		port_add(vmm, &request, &fd);
+		port_add(vmm, request, &fds[0]);
 		return 0;
 	case VMM_REQUEST_PORT_REMOVE:
-		vsock_port_remove(vmm->vsock, request.port);
+		vsock_port_remove(vmm->vsock, request->port);
 		return 0;
 	case VMM_REQUEST_NET_ADD:
-		net_add(vmm, &request, &fd);
+		net_add(vmm, request, fds);
 		return 0;
 	case VMM_REQUEST_PAUSE:
 		pause_vcpus(vmm);
@@ -96,8 +95,28 @@ static int control_ready(struct source *source, uint32_t events, struct err *err
 		machine_end(vmm, VMM_END_STOPPED, "the machine was stopped");
 		return 0;
 	default:
-		return err_set(err, EPROTO, "take request %u from the monitor", request.type);
+		return err_set(err, EPROTO, "take request %u from the monitor", request->type);
 	}
+}
+
+static int control_ready(struct source *source, uint32_t events, struct err *err)
+{
+	struct vmm *vmm = source->data;
+	struct vmm_request request;
+	int fds[VMM_NET_PAIRS_MAX], r = 0;
+	ssize_t n = fd_receive(source->fd, &request, sizeof(request), fds, VMM_NET_PAIRS_MAX);
+
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		machine_end(vmm, VMM_END_STOPPED, "the monitor has ended");
+	else if (n != sizeof(request))
+		r = err_set(err, EPROTO, "take a request of %zd bytes from the monitor", n);
+	else
+		r = serve(vmm, &request, fds, err);
+	for (unsigned int i = 0; i < VMM_NET_PAIRS_MAX; i++)
+		fd_replace(&fds[i], -1);
+	return r;
 }
 
 void control_catch_up(struct vmm *vmm)

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DEVICE_QUEUES_MAX 4u
+#define DEVICE_QUEUES_MAX 9u /* of a network card: four pairs and one to control them */
 #define DEVICE_CONFIG_MAX 64u
 
 struct device;

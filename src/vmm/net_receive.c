@@ -43,9 +43,10 @@ static void buffers_add(struct net_buffers *buffers, const struct chain *chain)
 }
 
 /* Without mergeable buffers a packet has one. Returns 0, or -1 with err set. */
-static int buffers_fill(struct net_buffers *buffers, struct net_device *net, struct err *err)
+static int buffers_fill(struct net_buffers *buffers, struct net_pair *pair, struct err *err)
 {
-	struct virtqueue *queue = &net->device.queues[NET_RECEIVE];
+	struct net_device *net = pair->net;
+	struct virtqueue *queue = &net->device.queues[pair->first + NET_RECEIVE];
 	bool merge = net->device.features & (1ull << VIRTIO_NET_F_MRG_RXBUF);
 	struct chain *chain = &net->scratch->chain;
 	int r = 1;
@@ -118,58 +119,59 @@ static void deliver(struct net_buffers *buffers, struct virtqueue *queue, uint32
 }
 
 /* Returns the packet's size, 0 where there is none. It lies in the buffers, or aside. */
-static uint32_t take_packet(struct net_device *net, const struct net_buffers *buffers, bool *aside)
+static uint32_t take_packet(struct net_pair *pair, const struct net_buffers *buffers, bool *aside)
 {
 	ssize_t n;
 
 	*aside = buffers->size < NET_PACKET_MAX;
 	if (*aside)
-		n = read(net->tap.fd, net->packet, NET_PACKET_MAX);
+		n = read(pair->tap.fd, pair->packet, NET_PACKET_MAX);
 	else
-		n = readv(net->tap.fd, buffers->part + buffers->first_part, (int)buffers->parts);
+		n = readv(pair->tap.fd, buffers->part + buffers->first_part, (int)buffers->parts);
 	if (n <= 0) /* there is no more, or the tap itself is gone */
-		net->readable = false;
+		pair->readable = false;
 	return n < (ssize_t)NET_HEADER || n > (ssize_t)NET_PACKET_MAX ? 0 : (uint32_t)n;
 }
 
 /* One packet. Returns 1; 0 where there is nothing to do; -1 with err set. */
-static int receive_one(struct net_device *net, struct net_buffers *buffers, struct err *err)
+static int receive_one(struct net_pair *pair, struct net_buffers *buffers, struct err *err)
 {
-	uint32_t size = net->waiting;
+	uint32_t size = pair->waiting;
 	bool aside = true;
 
-	if (!size && !net->readable)
+	if (!size && !pair->readable)
 		return 0;
-	if (buffers_fill(buffers, net, err) < 0)
+	if (buffers_fill(buffers, pair, err) < 0)
 		return -1;
 	if (!buffers->count)
 		return 0;
 	if (!size)
-		size = take_packet(net, buffers, &aside);
-	net->waiting = 0;
+		size = take_packet(pair, buffers, &aside);
+	pair->waiting = 0;
 	if (!size)
-		return net->readable;
+		return pair->readable;
 	if (size > buffers->size && !buffers->complete) {
-		net->waiting = size;
+		pair->waiting = size;
 		return 0; /* the guest's next kick brings more */
 	}
 	if (size > buffers->size)
 		return 1; /* it will never fit: lost */
 	if (aside)
-		copy_at(buffers->part + buffers->first_part, buffers->parts, 0, net->packet, size);
-	deliver(buffers, &net->device.queues[NET_RECEIVE], size);
+		copy_at(buffers->part + buffers->first_part, buffers->parts, 0, pair->packet, size);
+	deliver(buffers, &pair->net->device.queues[pair->first + NET_RECEIVE], size);
 	return 1;
 }
 
-int net_receive(struct net_device *net, struct err *err)
+int net_receive(struct net_pair *pair, struct err *err)
 {
-	unsigned int served = 0;
+	struct device *device = &pair->net->device;
+	unsigned int served = 0, queue = pair->first + NET_RECEIVE;
 	int r = 1;
 
-	while (served < NET_BATCH && (r = receive_one(net, net->buffers, err)) > 0)
+	while (served < NET_BATCH && (r = receive_one(pair, pair->buffers, err)) > 0)
 		served++;
 	if (served == NET_BATCH)
-		eventfd_write(net->device.kick_fds[NET_RECEIVE], 1);
-	device_signal(&net->device, NET_RECEIVE);
+		eventfd_write(device->kick_fds[queue], 1);
+	device_signal(device, queue);
 	return r < 0 ? -1 : 0;
 }

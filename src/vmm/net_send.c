@@ -57,8 +57,9 @@ static bool check_header(const struct net_device *net, const struct virtio_net_h
 	return true;
 }
 
-static void send_one(struct net_device *net, struct chain *chain)
+static void send_one(struct net_pair *pair, struct chain *chain)
 {
+	const struct net_device *net = pair->net;
 	struct iovec *part = net->scratch->part;
 	struct virtio_net_hdr_v1 given, header;
 	uint32_t size = chain->readable_size;
@@ -69,23 +70,24 @@ static void send_one(struct net_device *net, struct chain *chain)
 		return;
 	part[0] = (struct iovec){ .iov_base = &header, .iov_len = sizeof(header) };
 	/* The kernel has its own copy afterwards, or has refused: both end the request. */
-	(void)!writev(net->tap.fd, part, 1 + (int)chain_rest_readable(chain, part + 1));
+	(void)!writev(pair->tap.fd, part, 1 + (int)chain_rest_readable(chain, part + 1));
 }
 
-int net_send(struct net_device *net, struct err *err)
+int net_send(struct net_pair *pair, struct err *err)
 {
-	struct virtqueue *queue = &net->device.queues[NET_TRANSMIT];
-	struct chain *chain = &net->scratch->chain;
-	unsigned int served = 0;
+	struct device *device = &pair->net->device;
+	unsigned int served = 0, number = pair->first + NET_TRANSMIT;
+	struct virtqueue *queue = &device->queues[number];
+	struct chain *chain = &pair->net->scratch->chain;
 	int r = 0;
 
 	while (served < NET_BATCH && (r = virtqueue_pop(queue, chain, err)) > 0) {
-		send_one(net, chain);
+		send_one(pair, chain);
 		virtqueue_push(queue, chain->head, 0);
 		served++;
 	}
 	if (served == NET_BATCH)
-		eventfd_write(net->device.kick_fds[NET_TRANSMIT], 1);
-	device_signal(&net->device, NET_TRANSMIT);
+		eventfd_write(device->kick_fds[number], 1);
+	device_signal(device, number);
 	return r < 0 ? -1 : 0;
 }

@@ -134,7 +134,7 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	}
 	vmm->first_net = vmm->devices;
 	for (; vmm->nets < config->nets; vmm->nets++) {
-		net_init(&vmm->net[vmm->nets], &vmm->loop);
+		net_init(&vmm->net[vmm->nets], &vmm->loop, config->net_pairs);
 		if (attach(vmm, &vmm->net[vmm->nets].device, err) < 0)
 			return -1;
 	}
@@ -222,11 +222,12 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	if (config->vcpus < 1 || config->vcpus > VMM_VCPUS_MAX)
 		return err_set(err, 0, "make a machine of %u vCPUs; it can have 1 to %u",
 			       config->vcpus, VMM_VCPUS_MAX);
-	if (config->nets > VMM_NETS_MAX)
+	if (config->nets > VMM_NETS_MAX ||
+	    (config->nets && (config->net_pairs < 1 || config->net_pairs > VMM_NET_PAIRS_MAX)))
 		return err_set(err, 0,
-			       "make a machine with room for %u network interfaces; it can "
-			       "have %u",
-			       config->nets, VMM_NETS_MAX);
+			       "make a machine with room for %u network interfaces of %u pairs of "
+			       "queues; it can have %u of %u",
+			       config->nets, config->net_pairs, VMM_NETS_MAX, VMM_NET_PAIRS_MAX);
 	if (guest_memory_map(&vmm->memory, config->memory_fd, config->memory_size, err) < 0 ||
 	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
 	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||

@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint8_t image[SECTORS * DISK_SECTOR];
+static uint8_t image[SECTORS * DISK_SECTOR], bounce[DISK_BOUNCE_SIZE];
 
 /* Serves one chain made of the input; returns how many bytes of it were used. */
 static size_t serve(const struct disk *disk, const uint8_t *data, size_t size)
@@ -62,6 +62,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (disk.fd < 0 || write(disk.fd, image, sizeof(image)) != (ssize_t)sizeof(image))
 		abort();
 	disk.read_only = size && data[0] & 8;
+	if (size && data[0] & 0x80) { /* what is aligned for it goes one way, the rest another */
+		disk.direct = true;
+		disk.direct_fd = disk.fd;
+		disk.block_size = 512;
+		disk.bounce = bounce;
+	}
 	for (size_t used = 0; used < size;)
 		used += serve(&disk, data + used, size - used);
 	if (fstat(disk.fd, &st) < 0 || st.st_size != (off_t)sizeof(image))

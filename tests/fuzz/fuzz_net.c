@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Fuzzes the network device: the input is a script of packets both ways with any header, receive
- * buffers of any size, kicks, resets, and writes into the rings.
+ * buffers of any size, kicks, commands, resets, and writes into the rings.
  */
 #include "../unit/net_driver.h"
 
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define RINGS	0x10000u
 
 static const uint64_t features[] = {
-	F(MRG_RXBUF) | F(CSUM) | F(HOST_TSO4) | F(HOST_TSO6) | F(HOST_ECN),
+	F(MRG_RXBUF) | F(CSUM) | F(HOST_TSO4) | F(HOST_TSO6) | F(HOST_ECN) | F(CTRL_VQ) | F(MQ),
 	F(MRG_RXBUF),
 	0,
 	F(CSUM) | F(HOST_TSO4),
@@ -36,7 +36,7 @@ static size_t step(struct net_driver *driver, const uint8_t *data, size_t size)
 		net_driver_send(driver, packet, arg + 1, data[0] >> 3);
 		return 3 + header;
 	case 1:
-		(void)!send(driver->wire, packet, arg + 1u, 0);
+		(void)!send(driver->wires[data[0] >> 3 & 1], packet, arg + 1u, 0);
 		return 3;
 	case 2:
 		net_driver_post(driver, arg % NET_BUFFER_ROOM + 1);
@@ -57,7 +57,12 @@ static size_t step(struct net_driver *driver, const uint8_t *data, size_t size)
 		driver->broken = true;
 		return 4;
 	case 6:
-		net_driver_kick(driver, data[0] >> 3 & 1);
+		if (data[0] & 8) {
+			net_driver_command(driver, data + 1, size > 5 ? 4 : (uint32_t)size - 1,
+					   data[0] >> 4 & 1);
+			return 5;
+		}
+		net_driver_kick(driver, (data[0] >> 4) % driver->net.device.queue_count);
 		return 1;
 	default:
 		net_driver_poll(driver);
@@ -74,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct net_driver driver;
 
-	net_driver_init(&driver, features[0]);
+	net_driver_init_pairs(&driver, features[0], 2);
 	while (size > 0) {
 		size_t used = step(&driver, data, size);
 

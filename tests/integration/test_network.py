@@ -180,9 +180,9 @@ class Joined(Two):
         self.source.ip("addr", "add", THERE[0] + "/24", "dev", "eth0")
         self.source.ip("addr", "add", THERE[1] + "/64", "dev", "eth0", "nodad")
 
-    def start(self):
+    def start(self, queues=1):
         wire = subprocess.Popen([WIRE, self.source.path, self.target.path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+                                stderr=subprocess.PIPE, text=True, env={**os.environ, "WIRE_QUEUES": str(queues)})
         self.addCleanup(self.stop, wire)
         return wire
 
@@ -190,9 +190,10 @@ class Joined(Two):
         wire.kill()
         wire.communicate()
 
-    def transfer(self, mtu):
+    def transfer(self, mtu, queues=1):
         self.pair(mtu)
-        self.assertEqual(self.start().stdout.readline(), "ready\n")
+        wire = self.start(queues)
+        self.assertEqual(wire.stdout.readline(), "ready\n")
         data = random.Random(mtu).randbytes(20 << 20)
         for family, here in ((socket.AF_INET, HERE[0]), (socket.AF_INET6, HERE[1])):
             down, up = Server(here, sender(data), family), Server(here, receive_all, family)
@@ -201,6 +202,20 @@ class Joined(Two):
             self.assertEqual(text, "")
             up.join(30)
             self.assertEqual(hashlib.sha256(up.result).hexdigest(), hashlib.sha256(data).hexdigest())
+        return wire
+
+    def test_several_queues(self):
+        """The kernel spreads what comes over the queues; and keeps no lines of packets before them."""
+        wire = self.transfer(1500, queues=3)
+        tap = next(name for name in self.source.links() if name.startswith("moat"))
+        self.assertIn("numqueues 3", self.source.ip("-d", "link", "show", tap))
+        self.assertIn("qdisc noqueue", self.source.ip("link", "show", tap))
+        wire.terminate()
+        counts = wire.communicate()[0].split()
+        self.assertEqual(len(counts), 3)
+        for count in counts:
+            self.assertGreater(int(count), 100, counts)
+        self.assertEqual(self.source.links(), {"lo", "eth0"})
 
     def test_transfers(self):
         self.transfer(1500)

@@ -39,7 +39,7 @@ class Devices(Case):
         self.settings["blockDevices"] = list(patterns)
         self.write_settings()
 
-    def ask(self, *args, capabilities=None, vcpus=None, devices=()):
+    def ask(self, *args, capabilities=None, vcpus=None, users=False, devices=()):
         """A bundle with devices: (path in the container, device of the host, what engines allow, more)."""
         def change(config):
             linux = config["linux"]
@@ -54,6 +54,10 @@ class Devices(Case):
             config["mounts"].append({"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]})
             if capabilities:
                 config["process"]["capabilities"] = capabilities
+            if users:
+                linux["namespaces"].append({"type": "user"})
+                for kind in ("uidMappings", "gidMappings"):
+                    linux[kind] = [{"containerID": 0, "hostID": 70000, "size": 1000}]
             if vcpus:
                 config["vm"] = {"hwConfig": {"vcpus": vcpus}}
         self.bundle(*args, change=change)
@@ -110,14 +114,15 @@ class Served(Devices):
                          "block special file 640 7 8\nblock special file 666 0 0\n")
         self.assertEqual(tell("head -n1 /dev/deep/er/read"), "of the host\n")
         self.assertIn("not permitted", tell("echo x >/dev/deep/er/read"))
-        self.assertRegex(tell("echo x >/dev/mode"), "not permitted|denied|Read-only")
+        self.assertRegex(tell("echo x >/dev/mode"), "not permitted|denied|Read-only|I/O error")
         self.assertEqual(tell("set -- $(stat -c '0x%t 0x%T' /dev/volume); ls /sys/dev/block/$(($1)):$(($2))/mq | wc -l"), "2\n")
         # Numbers are the guest's: the host's open nothing, nor do others.
         number = os.stat(volume).st_rdev
-        self.assertIn("o", tell("mknod /tmp/host b %d %d; head -c1 /tmp/host && echo open" % (os.major(number), os.minor(number))))
-        self.assertNotIn("open\n", tell("head -c1 /tmp/host && echo open"))
+        tell("mknod /dev/host b %d %d; mknod /dev/none b $(($1)) 240" % (os.major(number), os.minor(number)))
+        for name in ("host", "none"):
+            self.assertIn("not permitted", tell("test -b /dev/%s && head -c1 /dev/%s" % (name, name)))
         self.assertEqual(tell("/usr/sbin/mkfs.ext4 -q /dev/volume && mount -t ext4 /dev/volume /mnt && echo made"), "made\n")
-        self.assertLess(os.stat(backing).st_blocks * 512, 6 * MIB)
+        self.assertLess(os.stat(backing).st_blocks * 512, 7 * MIB)
         tell("i=0; while [ $i -lt 20 ]; do (head -c 1048576 /dev/zero | tr '\\0' z >/mnt/$i; sync) & i=$((i + 1)); done; wait")
         tell("cp /bin/busybox /mnt; sync")
         self.assertGreater(os.stat(backing).st_blocks * 512, 20 * MIB)
@@ -135,10 +140,14 @@ class Served(Devices):
             self.assertEqual(copy.read(), original.read())
 
     def test_errors(self):
-        """What the host's device can no longer do is an error inside, and nothing else ends."""
+        """
+        What the host's device can no longer do is an error inside, and nothing else ends. In a user namespace, where the
+        device is not made but bound.
+        """
         device = self.loop("shrinks", 4 * MIB)
         self.allow(device)
-        tell = self.shell(devices=(("/dev/disk", device, "rw", {}),))
+        tell = self.shell(users=True, devices=(("/dev/disk", device, "rw", {"fileMode": 0o620, "uid": 0, "gid": 6}),))
+        self.assertEqual(tell("stat -c '%F %a %u %g' /dev/disk"), "block special file 620 0 6\n")
         read = "dd if=/dev/disk of=/dev/null bs=64k skip=%d count=1 iflag=direct && echo read"
         self.assertIn("read\n", tell(read % 40))
         os.truncate(os.path.join(self.work, "shrinks"), MIB)

@@ -3,6 +3,7 @@
 A microVM's network: a namespace that an engine has prepared, with veth pairs to the tests' own namespace. What the other end
 sees must be what a container in that namespace would have shown, and the namespace's own kernel must stay silent.
 """
+import ast
 import hashlib
 import json
 import os
@@ -277,6 +278,91 @@ class Connections(Network):
                 data = random.Random(size).randbytes(size)
                 udp.send(data)
                 self.assertEqual(udp.recv(65536), data)
+
+
+QUEUES = """
+import array, fcntl, os, socket, struct
+
+def statistics(name):
+    "Of the card, by name: what ethtool -S shows."
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        def ask(text):
+            buffer = array.array("B", text)
+            fcntl.ioctl(s, 0x8946, struct.pack("16sP8x", name.encode(), buffer.buffer_info()[0]))
+            return buffer.tobytes()
+        count = struct.unpack_from("I", ask(struct.pack("IIQI", 0x37, 0, 2, 0)), 16)[0]
+        names = ask(struct.pack("III", 0x1b, 1, count) + bytes(32 * count))[12:]
+        values = struct.unpack("%%dQ" %% count, ask(struct.pack("II", 0x1d, count) + bytes(8 * count))[8:])
+        return {names[32 * i:32 * i + 32].rstrip(b"\\0").decode(): value for i, value in enumerate(values)}
+
+server = socket.create_server(("", 5000), backlog=100)
+print(sorted(os.listdir("/sys/class/net/eth0/queues")), flush=True)
+for number in range(%d):
+    connection, _ = server.accept()
+    if os.fork() == 0:
+        os.sched_setaffinity(0, {number %% 2})
+        size, = struct.unpack("I", connection.recv(4, socket.MSG_WAITALL))
+        data = connection.recv(size, socket.MSG_WAITALL)
+        connection.sendall(data[::-1])
+        os._exit(0)
+    connection.close()
+for _ in range(%d):
+    os.wait()
+print(statistics("eth0"), flush=True)
+"""
+
+
+class Queues(Network):
+    """Several processors: several pairs of queues, which share the work."""
+    connections = 4
+
+    def exchange(self, number, results):
+        data = random.Random(number).randbytes(MIB // 8 + number)
+        with socket.create_connection((THERE[0], 5000), timeout=60 * TIME_SCALE) as connection:
+            connection.sendall(struct.pack("I", len(data)) + data)
+            with connection.makefile("rb") as answer:
+                results[number] = answer.read(len(data)) == data[::-1]
+
+    def test_both_are_used(self):
+        self.pair()
+
+        def change(config):
+            self.joins(config)
+            config["vm"] = {"hwConfig": {"vcpus": 2}}
+        self.bundle("python3", "-c", QUEUES % (self.connections, self.connections), base="debian", change=change)
+        for _ in range(2):  # the second starts from the template that the first has made, if there was none
+            self.check(*self.serve())
+        self.quiet()
+
+    def serve(self):
+        """One container's life; returns what it says: the card's queues, and then its statistics."""
+        results = {}
+        with open(os.path.join(self.work, "out"), "wb+") as out:
+            name = self.create(stdout=out, stderr=out)
+            self.ok("start", name)
+            self.wait_until(lambda: os.path.getsize(out.name), "the server is ready", 60)
+            self.assertEqual(self.state(name)["status"], "running")
+            threads = [threading.Thread(target=self.exchange, args=(i, results)) for i in range(self.connections)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(results, {i: True for i in range(self.connections)})
+            self.wait_status(name, "stopped", 30)
+            out.seek(0)
+            lines = out.read().decode().splitlines()
+        self.ok("delete", name)
+        return [ast.literal_eval(line) for line in lines]
+
+    def check(self, queues, statistics):
+        self.assertEqual(queues, ["rx-0", "rx-1", "tx-0", "tx-1"])
+        counts = {key: value for key, value in statistics.items() if key.endswith("packets")}
+        for way in ("rx", "tx"):
+            for queue in (0, 1):
+                packets = [value for key, value in counts.items() if key in ("%s_queue_%d_packets" % (way, queue),
+                                                                             "%s%d_packets" % (way, queue))]
+                self.assertEqual(len(packets), 1, counts)
+                self.assertGreater(packets[0], 5, counts)
 
 
 class Life(Network):

@@ -30,7 +30,7 @@
 
 #define MEMORY	   (32ull << 20)
 #define LOG_MAX	   (4u << 10)  /* bytes of what a machine's processes say in its life */
-#define KEPT	   8u	       /* descriptors of a child, at most */
+#define KEPT	   9u	       /* descriptors of a child, at most */
 #define GROWTH_MAX (24u << 10) /* KiB of its own, beside the guest's memory */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -45,7 +45,9 @@ int __real_ioctl(int fd, unsigned long request, void *argument);
 /* The network's other ends are sockets, which keep packets apart as a tap does. */
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
-	return request == TUNSETOFFLOAD ? 0 : __real_ioctl(fd, request, argument);
+	if (request == TUNSETOFFLOAD || request == TUNSETQUEUE)
+		return 0;
+	return __real_ioctl(fd, request, argument);
 }
 
 int __wrap_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
@@ -305,9 +307,24 @@ static void start_disk(struct machine *machine, int ends[2])
 	close(image);
 }
 
+/* The first has two queues. */
+static void add_net(struct machine *machine, uint32_t place)
+{
+	struct vmm_request message = { .type = VMM_REQUEST_NET_ADD, .port = place };
+	int net[2], taps[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, net), 0);
+	machine->nets[place] = net[0];
+	taps[0] = net[1];
+	taps[1] = dup(net[1]);
+	(void)fd_send(machine->control, &message, sizeof(message), taps, place == 0 ? 2 : 1);
+	close(taps[0]);
+	close(taps[1]);
+}
+
 void machine_open(struct machine *machine, const struct plan *plan)
 {
-	int control[2], trees[2], queues[2], console[2], net[2], disk[2];
+	int control[2], trees[2], queues[2], console[2], disk[2];
 	struct err err;
 
 	*machine = (struct machine){ .plan = plan, .log = memfd_create("log", MFD_CLOEXEC) };
@@ -329,6 +346,7 @@ void machine_open(struct machine *machine, const struct plan *plan)
 		.fs_fd = queues[0],
 		.serial_fd = console[1],
 		.nets = NETS + 1, /* one stays empty */
+		.net_pairs = 2,
 	};
 	assert_true(machine->config.kvm_fd >= 0 && machine->config.kernel_fd >= 0);
 	machine->fs = (struct fsd_config){ .vmm_fd = queues[1],
@@ -352,14 +370,8 @@ void machine_open(struct machine *machine, const struct plan *plan)
 			       machine->config.kernel_fd, disk[0], disk[1] }[i]);
 	close(machine->config.kvm_fd);
 	close(machine->config.memory_fd);
-	for (uint32_t i = 0; i < NETS; i++) {
-		assert_int_equal(
-			socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, net), 0);
-		machine->nets[i] = net[0];
-		machine_request(machine,
-				(struct vmm_request){ .type = VMM_REQUEST_NET_ADD, .port = i },
-				net[1]);
-	}
+	for (uint32_t i = 0; i < NETS; i++)
+		add_net(machine, i);
 	for (uint32_t port = 1; port <= PORTS; port++)
 		add_port(machine, port);
 }

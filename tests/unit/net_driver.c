@@ -5,6 +5,7 @@
 #include "base/fd.h"
 
 #include <endian.h>
+#include <linux/if.h>
 #include <linux/if_tun.h>
 #include <linux/virtio_ring.h>
 #include <stdarg.h>
@@ -27,15 +28,25 @@ static struct net_driver *current;
 
 int __wrap_ioctl(int fd, unsigned long request, ...);
 
+static void take_part(int fd, int flags)
+{
+	for (unsigned int i = 0; i < current->net.pair_count; i++)
+		if (current->net.pairs[i].tap.fd == fd)
+			current->attached[i] = flags & IFF_ATTACH_QUEUE;
+}
+
 int __wrap_ioctl(int fd, unsigned long request, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, request);
-	net_offloads = va_arg(arguments, unsigned int);
+	if (request == TUNSETOFFLOAD)
+		net_offloads = va_arg(arguments, unsigned int);
+	else if (request == TUNSETQUEUE)
+		take_part(fd, va_arg(arguments, struct ifreq *)->ifr_flags);
 	va_end(arguments);
 	errno = ENOTTY;
-	return request == TUNSETOFFLOAD ? 0 : -1;
+	return request == TUNSETOFFLOAD || request == TUNSETQUEUE ? 0 : -1;
 }
 
 static void on_signal(struct device *device)
@@ -48,7 +59,7 @@ static void on_broken(struct device *device, const struct err *err)
 	current->broken = true;
 	current->broken_by = *err;
 	device->active = false;
-	for (unsigned int i = 0; i < NET_QUEUES; i++)
+	for (unsigned int i = 0; i < device->queue_count; i++)
 		virtqueue_deactivate(&device->queues[i]);
 }
 
@@ -57,37 +68,55 @@ static void *at(struct net_driver *driver, uint64_t gpa)
 	return driver->memory.slots[0].host + gpa;
 }
 
-void net_driver_init(struct net_driver *driver, uint64_t features)
+/* Returns the tap's end. */
+static int make_wire(int *wire)
 {
-	int pair[2], fd, room = 1 << 20;
+	int pair[2], room = 1 << 20;
+
+	if (fd_socketpair(SOCK_DGRAM | SOCK_NONBLOCK, pair) < 0)
+		abort();
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	*wire = pair[0];
+	return pair[1];
+}
+
+void net_driver_init_pairs(struct net_driver *driver, uint64_t features, unsigned int pairs)
+{
+	int fd, taps[NET_DRIVER_PAIRS];
 	struct err err;
 
 	*driver = (struct net_driver){ .transport = { on_signal, on_broken } };
 	current = driver;
 	fd = guest_memory_create(MEMORY, &err);
 	if (fd < 0 || guest_memory_map(&driver->memory, fd, MEMORY, &err) < 0 ||
-	    loop_init(&driver->loop, &err) < 0 ||
-	    fd_socketpair(SOCK_DGRAM | SOCK_NONBLOCK, pair) < 0)
+	    loop_init(&driver->loop, &err) < 0)
 		abort();
 	close(fd);
-	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	driver->wire = pair[0];
-	net_init(&driver->net, &driver->loop);
+	for (unsigned int i = 0; i < pairs; i++)
+		taps[i] = make_wire(&driver->wires[i]);
+	driver->wire = driver->wires[0];
+	net_init(&driver->net, &driver->loop, pairs);
 	driver->net.device.transport = &driver->transport;
-	for (unsigned int i = 0; i < NET_QUEUES; i++)
+	for (unsigned int i = 0; i < driver->net.device.queue_count; i++)
 		driver->net.device.kick_fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (net_attach(&driver->net, pair[1], mac, &err) < 0)
+	if (net_attach(&driver->net, taps, pairs, mac, &err) < 0)
 		abort();
 	net_driver_activate(driver, features);
+}
+
+void net_driver_init(struct net_driver *driver, uint64_t features)
+{
+	net_driver_init_pairs(driver, features, 1);
 }
 
 void net_driver_free(struct net_driver *driver)
 {
 	net_free(&driver->net);
-	for (unsigned int i = 0; i < NET_QUEUES; i++)
+	for (unsigned int i = 0; i < driver->net.device.queue_count; i++)
 		close(driver->net.device.kick_fds[i]);
-	close(driver->wire);
+	for (unsigned int i = 0; i < driver->net.pair_count; i++)
+		close(driver->wires[i]);
 	loop_close(&driver->loop);
 	guest_memory_unmap(&driver->memory);
 }
@@ -97,8 +126,8 @@ void net_driver_activate(struct net_driver *driver, uint64_t features)
 	struct device *device = &driver->net.device;
 	struct err err;
 
-	memset(at(driver, RING(0)), 0, 0x20000);
-	for (unsigned int i = 0; i < NET_QUEUES; i++) {
+	memset(at(driver, RING(0)), 0, device->queue_count * 0x10000);
+	for (unsigned int i = 0; i < driver->net.device.queue_count; i++) {
 		struct virtqueue *queue = &device->queues[i];
 
 		memset(queue, 0, sizeof(*queue));
@@ -123,7 +152,7 @@ void net_driver_reset(struct net_driver *driver)
 	struct device *device = &driver->net.device;
 
 	device->active = false;
-	for (unsigned int i = 0; i < NET_QUEUES; i++)
+	for (unsigned int i = 0; i < driver->net.device.queue_count; i++)
 		virtqueue_deactivate(&device->queues[i]);
 	device->ops->reset(device);
 }
@@ -247,13 +276,37 @@ uint16_t net_driver_sent(struct net_driver *driver)
 	return ((struct vring_used *)at(driver, RING(NET_TRANSMIT) + 0x8000))->idx;
 }
 
+int net_driver_command(struct net_driver *driver, const void *bytes, uint32_t size, uint32_t room)
+{
+	unsigned int queue = driver->net.device.queue_count - 1;
+	struct vring_desc *desc = at(driver, RING(queue));
+	struct vring_avail *avail = at(driver, RING(queue) + 0x4000);
+	struct vring_used *used = at(driver, RING(queue) + 0x8000);
+	uint8_t *answer = at(driver, TX_BUFFERS + TX_ROOM);
+	uint16_t slot = used->idx % NET_QUEUE_SIZE;
+
+	memcpy(at(driver, TX_BUFFERS), bytes, size);
+	desc[0] = (struct vring_desc){
+		.addr = TX_BUFFERS, .len = size, .flags = room ? VRING_DESC_F_NEXT : 0, .next = 1
+	};
+	desc[1] = (struct vring_desc){ .addr = TX_BUFFERS + TX_ROOM,
+				       .len = room,
+				       .flags = VRING_DESC_F_WRITE };
+	avail->ring[avail->idx % NET_QUEUE_SIZE] = 0;
+	__atomic_store_n(&avail->idx, (uint16_t)(avail->idx + 1), __ATOMIC_RELEASE);
+	net_driver_kick(driver, queue);
+	if (!used->ring[slot].len)
+		return -1;
+	return *answer;
+}
+
 /* The transport's part: a kick of the device's own. */
 static bool serve_kicks(struct net_driver *driver)
 {
 	bool any = false;
 	eventfd_t count;
 
-	for (unsigned int i = 0; i < NET_QUEUES; i++) {
+	for (unsigned int i = 0; i < driver->net.device.queue_count; i++) {
 		if (eventfd_read(driver->net.device.kick_fds[i], &count) < 0)
 			continue;
 		net_driver_kick(driver, i);

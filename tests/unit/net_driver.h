@@ -14,12 +14,16 @@
 #define NET_BUFFERS	0x100000ull /* receive buffer N is NET_BUFFER_ROOM bytes further */
 #define NET_BUFFER_ROOM 0x4000u
 
+#define NET_DRIVER_PAIRS 3u
+
 struct net_driver {
 	struct loop loop;
 	struct net_device net;
 	struct device_transport transport;
 	struct guest_memory memory;
-	int wire; /* the other end of the tap */
+	int wire;			 /* the other end of the tap */
+	int wires[NET_DRIVER_PAIRS];	 /* of each of its queues */
+	bool attached[NET_DRIVER_PAIRS]; /* as TUNSETQUEUE said last */
 	uint16_t posted, seen;
 	uint32_t lengths[NET_QUEUE_SIZE]; /* of the buffers posted */
 	uint32_t interrupts;
@@ -32,8 +36,13 @@ struct net_driver {
 /* What TUNSETOFFLOAD was last called with. */
 extern unsigned int net_offloads;
 
-/* net_driver_init() - a network card with these features, its driver ready. */
+/*
+ * net_driver_init() - a network card with these features, its driver ready, of one pair of queues;
+ * net_driver_init_pairs() - of so many, at most NET_DRIVER_PAIRS. What posts, sends and receives is
+ * about the first.
+ */
 void net_driver_init(struct net_driver *driver, uint64_t features);
+void net_driver_init_pairs(struct net_driver *driver, uint64_t features, unsigned int pairs);
 void net_driver_free(struct net_driver *driver);
 
 /* net_driver_activate() - DRIVER_OK with empty queues; net_driver_reset() - the reset before it. */
@@ -65,6 +74,12 @@ void net_driver_send(struct net_driver *driver, const void *bytes, uint32_t size
 
 /* net_driver_sent() - how many requests came back. */
 uint16_t net_driver_sent(struct net_driver *driver);
+
+/*
+ * net_driver_command() - a request of the control queue, of these bytes, with room for the answer.
+ * Returns that, or -1 where the device has written none.
+ */
+int net_driver_command(struct net_driver *driver, const void *bytes, uint32_t size, uint32_t room);
 
 /* net_driver_kick() - serve a queue. net_driver_poll() - let the loop handle what is ready. */
 void net_driver_kick(struct net_driver *driver, unsigned int queue);

@@ -145,7 +145,7 @@ static void test_start_with_a_silent_vmm(void **state)
 {
 	Moat__Agent__Network network = MOAT__AGENT__NETWORK__INIT;
 	Moat__Agent__Interface interface = MOAT__AGENT__INTERFACE__INIT, *list[] = { &interface };
-	struct control_request request = { .type = CONTROL_START };
+	struct control_request request = { .type = CONTROL_START, .taps = 1 };
 	uint8_t mac[6] = { 2 }, packed[200];
 	int fds[CONTROL_DESCRIPTORS];
 

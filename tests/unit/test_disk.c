@@ -8,6 +8,7 @@
 #include "fs/fsd.h"
 
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <linux/virtio_blk.h>
 #include <linux/virtio_config.h>
 #include <linux/virtio_ring.h>
@@ -16,9 +17,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -267,6 +270,79 @@ static void direct(void **state)
 	free(content);
 }
 
+/* A loop device of a file of 1 MiB in memory. Returns it, or -1 where there is none to be had. */
+static int make_loop(int *backing)
+{
+	struct loop_config config = { .block_size = 512, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd = -1;
+
+	*backing = memfd_create("backing", MFD_CLOEXEC);
+	config.fd = (uint32_t)*backing;
+	assert_int_equal(ftruncate(*backing, 1 << 20), 0);
+	for (int i = 0; control >= 0 && fd < 0 && i < 10; i++) { /* others may be quicker */
+		char path[32];
+
+		snprintf(path, sizeof(path), "/dev/loop%d", ioctl(control, LOOP_CTL_GET_FREE));
+		fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) < 0)
+			fd_replace(&fd, -1);
+	}
+	fd_replace(&control, -1);
+	return fd;
+}
+
+static long long blocks_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (long long)st.st_blocks;
+}
+
+static void block_device(void **state)
+{
+	struct direct d = { .memory = aligned_alloc(4096, 1 << 20) };
+	int fd = make_loop(&d.buffered), image = disk.fd;
+
+	if (fd < 0) {
+		close(d.buffered);
+		free(d.memory);
+		skip();
+	}
+	d.disk = (struct disk){ .fd = fd,
+				.sectors = 2048,
+				.direct = true,
+				.direct_fd = fd,
+				.block_size = 512,
+				.bounce = aligned_alloc(4096, DISK_BOUNCE_SIZE) };
+	memset(d.memory, 0x5a, 1 << 20);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_OUT, 0, d.memory, 1 << 20, 512), 0);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_OUT, 3, d.memory + 1, 1024, 7), 0);
+	memset(d.memory, 0, 4096);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 2047, d.memory + 3, 512, 5), 0);
+	assert_int_equal(d.memory[3 + 511], 0x5a);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 2048, d.memory, 512, 5),
+			 VIRTIO_BLK_S_IOERR);
+	assert_int_equal(fdatasync(fd), 0);
+	assert_int_equal(blocks_of(d.buffered), 2048);
+	/* Discarded: a hole in what is behind the device. */
+	disk.fd = fd;
+	disk.sectors = 2048;
+	assert_int_equal(clear(VIRTIO_BLK_T_DISCARD, 512, 1024, 0), VIRTIO_BLK_S_OK);
+	assert_int_equal(blocks_of(d.buffered), 1024);
+	assert_int_equal(request(VIRTIO_BLK_T_FLUSH, 0, 0, true), VIRTIO_BLK_S_OK);
+	/* The device becomes smaller than it said it was. */
+	assert_int_equal(ftruncate(d.buffered, 1 << 19), 0);
+	assert_int_equal(ioctl(fd, LOOP_SET_CAPACITY, 0), 0);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_IN, 1536, d.memory, 4096, 512),
+			 VIRTIO_BLK_S_IOERR);
+	assert_int_equal(direct_request(&d, VIRTIO_BLK_T_OUT, 1023, d.memory, 4096, 512),
+			 VIRTIO_BLK_S_IOERR);
+	assert_int_equal(clear(VIRTIO_BLK_T_DISCARD, 1536, 8, 0), VIRTIO_BLK_S_IOERR);
+	disk.fd = image;
+	direct_close(&d);
+}
+
 static void odd_chains(void **state)
 {
 	struct virtio_blk_outhdr header = { .type = VIRTIO_BLK_T_IN, .sector = 3 };
@@ -417,6 +493,7 @@ int main(void)
 		TEST(discards_and_zeroes),
 		TEST(read_only),
 		TEST(direct),
+		TEST(block_device),
 		TEST(odd_chains),
 		TEST(server),
 	};

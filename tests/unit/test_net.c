@@ -87,11 +87,11 @@ static void test_placeholder(void **state)
 	struct err err;
 	int fd = dup(driver->wire);
 
-	net_init(&net, &driver->loop);
+	net_init(&net, &driver->loop, 1);
 	assert_true(net.device.absent);
-	assert_int_equal(net_attach(&driver->net, fd, (const uint8_t *)"abcdef", &err), -1);
+	assert_int_equal(net_attach(&driver->net, &fd, 1, (const uint8_t *)"abcdef", &err), -1);
 	assert_int_equal(err.code, EEXIST);
-	assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was taken all the same */
+	assert_int_equal(close(fd), 0); /* it is still ours */
 	assert_false(driver->net.device.absent);
 	assert_int_equal(driver->net.device.config[5], 7);
 }
@@ -209,7 +209,7 @@ static void test_receive_broken_buffer(void **state)
 static void test_receive_into_4_gib(void **state)
 {
 	struct net_driver *driver = *state;
-	const struct net_buffers *buffers = driver->net.buffers;
+	const struct net_buffers *buffers = driver->net.pairs[0].buffers;
 
 	net_driver_post(driver, 100);
 	net_driver_post_huge(driver);
@@ -275,7 +275,7 @@ static void test_receive_at_random(void **state)
 		}
 		assert_false(driver->broken);
 		/* With all buffers given, whatever has arrived is there. */
-		while (received == sent && driver->net.waiting)
+		while (received == sent && driver->net.pairs[0].waiting)
 			fail();
 	}
 	for (unsigned int i = 0; i < NET_QUEUE_SIZE; i++)
@@ -294,9 +294,9 @@ static void test_reset_with_a_packet_waiting(void **state)
 	arrive(driver, 5000, 1);
 	net_driver_poll(driver);
 	expect_nothing(driver);
-	assert_int_equal(driver->net.buffers->count, 1);
+	assert_int_equal(driver->net.pairs[0].buffers->count, 1);
 	net_driver_reset(driver);
-	assert_int_equal(driver->net.buffers->count, 0);
+	assert_int_equal(driver->net.pairs[0].buffers->count, 0);
 	net_driver_activate(driver, ALL);
 	for (int i = 0; i < 4; i++)
 		net_driver_post(driver, 1536);
@@ -422,9 +422,146 @@ static void test_tap_is_gone(void **state)
 	expect_nothing(driver);
 }
 
+#define SEVERAL (ALL | F(CTRL_VQ) | F(MQ))
+
+static int setup_pairs(void **state)
+{
+	struct net_driver *driver = xcalloc(1, sizeof(*driver));
+
+	net_driver_init_pairs(driver, SEVERAL, NET_DRIVER_PAIRS);
+	*state = driver;
+	return 0;
+}
+
+static int use(struct net_driver *driver, uint16_t pairs)
+{
+	uint8_t command[] = { VIRTIO_NET_CTRL_MQ, VIRTIO_NET_CTRL_MQ_VQ_PAIRS_SET, (uint8_t)pairs,
+			      (uint8_t)(pairs >> 8) };
+
+	return net_driver_command(driver, command, sizeof(command), 1);
+}
+
+static void check_attached(const struct net_driver *driver, bool second, bool third)
+{
+	assert_int_equal(driver->attached[1], second);
+	assert_int_equal(driver->attached[2], third);
+	assert_int_equal(driver->net.pairs[1].tap.added, second);
+	assert_int_equal(driver->net.pairs[2].tap.added, third);
+	assert_false(driver->broken);
+}
+
+/* How many pairs there are in use is the driver's word, within what there is. */
+static void test_pairs(void **state)
+{
+	struct net_driver *driver = *state;
+	const struct virtio_net_config *config = (void *)driver->net.device.config;
+
+	assert_int_equal(driver->net.device.queue_count, 2 * NET_DRIVER_PAIRS + 1);
+	assert_int_equal(le16toh(config->max_virtqueue_pairs), NET_DRIVER_PAIRS);
+	assert_int_equal(driver->net.device.offered, F(CTRL_VQ) | F(MQ));
+	check_attached(driver, false, false);
+	assert_int_equal(use(driver, 2), VIRTIO_NET_OK);
+	check_attached(driver, true, false);
+	assert_int_equal(use(driver, 3), VIRTIO_NET_OK);
+	check_attached(driver, true, true);
+	assert_int_equal(use(driver, 1), VIRTIO_NET_OK);
+	check_attached(driver, false, false);
+	assert_int_equal(use(driver, 3), VIRTIO_NET_OK);
+	net_driver_reset(driver);
+	check_attached(driver, false, false);
+	net_driver_activate(driver, SEVERAL);
+	assert_int_equal(use(driver, 1), VIRTIO_NET_OK);
+	check_attached(driver, false, false);
+}
+
+static void test_commands_that_are_wrong(void **state)
+{
+	static const uint8_t set = VIRTIO_NET_CTRL_MQ_VQ_PAIRS_SET;
+	static const struct {
+		uint8_t bytes[4];
+		uint32_t size;
+	} wrong[] = {
+		{ { VIRTIO_NET_CTRL_MQ, set, 0, 0 }, 4 },
+		{ { VIRTIO_NET_CTRL_MQ, set, NET_DRIVER_PAIRS + 1, 0 }, 4 },
+		{ { VIRTIO_NET_CTRL_MQ, set, 2, 1 }, 4 },
+		{ { VIRTIO_NET_CTRL_MQ, set, 0, 0x80 }, 4 },
+		{ { VIRTIO_NET_CTRL_MQ, set, 2 }, 3 },
+		{ { VIRTIO_NET_CTRL_MQ, set }, 2 },
+		{ { VIRTIO_NET_CTRL_MQ }, 1 },
+		{ { VIRTIO_NET_CTRL_MQ, set + 1, 2 }, 4 },
+		{ { VIRTIO_NET_CTRL_RX, 0, 1 }, 4 },
+		{ { 0xff, 0xff, 2 }, 4 },
+	};
+	uint8_t right[] = { VIRTIO_NET_CTRL_MQ, set, 2, 0 };
+	struct net_driver *driver = *state;
+
+	assert_int_equal(use(driver, 2), VIRTIO_NET_OK);
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_int_equal(net_driver_command(driver, wrong[i].bytes, wrong[i].size, 1),
+				 VIRTIO_NET_ERR);
+		check_attached(driver, true, false);
+	}
+	/* No room for the answer: it is done, or not, in silence. */
+	assert_int_equal(net_driver_command(driver, right, sizeof(right), 0), -1);
+	check_attached(driver, true, false);
+	/* A driver that has not said that it knows of pairs has one, whatever it asks for. */
+	net_driver_reset(driver);
+	net_driver_activate(driver, ALL | F(CTRL_VQ));
+	assert_int_equal(net_control_queue(&driver->net), NET_PAIR);
+	net_driver_kick(driver, 2 * NET_DRIVER_PAIRS);
+	check_attached(driver, false, false);
+	net_driver_reset(driver);
+	net_driver_activate(driver, ALL);
+	assert_int_equal(net_control_queue(&driver->net), -1);
+	net_driver_kick(driver, 2 * NET_DRIVER_PAIRS);
+	assert_false(driver->broken);
+}
+
+/* What comes to a queue of the tap goes to that pair; what it does not take stays there. */
+static void test_pairs_are_apart(void **state)
+{
+	struct net_driver *driver = *state;
+	struct net_pair *second = &driver->net.pairs[1];
+
+	assert_int_equal(send(driver->wires[1], "x", 1, 0), 1);
+	net_driver_poll(driver);
+	assert_false(second->readable); /* it takes no part yet */
+	assert_int_equal(use(driver, 2), VIRTIO_NET_OK);
+	net_driver_poll(driver);
+	assert_true(second->readable); /* and now is heard, but its driver has given no buffer */
+	net_driver_post(driver, 1536);
+	arrive(driver, 70, 2);
+	net_driver_poll(driver);
+	expect(driver, 70, 2, 1);
+	expect_nothing(driver);
+	assert_int_equal(use(driver, 1), VIRTIO_NET_OK);
+	assert_false(second->readable);
+	assert_false(driver->broken);
+}
+
+/* Fewer taps than there is room for: as many pairs, and of one nothing shows that it is not alone.
+ */
+static void test_fewer_taps(void **state)
+{
+	struct net_driver *driver = *state;
+	struct net_device net;
+	struct err err;
+	int fd = dup(driver->wire);
+
+	net_init(&net, &driver->loop, 4);
+	assert_int_equal(net.device.queue_count, 9);
+	assert_int_equal(net_attach(&net, &fd, 1, (const uint8_t *)"abcdef", &err), 0);
+	assert_int_equal(fd, -1);
+	assert_int_equal(net.device.queue_count, 2);
+	assert_int_equal(net.device.offered, 0);
+	assert_int_equal(net.device.config_size, 8);
+	net_free(&net);
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+#define TEST_PAIRS(name) cmocka_unit_test_setup_teardown(test_##name, setup_pairs, teardown)
+#define TEST(name)	 cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(offloads),
 		TEST(placeholder),
@@ -442,6 +579,10 @@ int main(void)
 		TEST(send_segments),
 		TEST(send_bad_headers),
 		TEST(tap_is_gone),
+		TEST_PAIRS(pairs),
+		TEST_PAIRS(commands_that_are_wrong),
+		TEST_PAIRS(pairs_are_apart),
+		TEST_PAIRS(fewer_taps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,12 +167,12 @@ static int joins(void)
 		return 2;
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
 	namespace = open(path, O_RDONLY | O_CLOEXEC);
-	if (namespace < 0 || network_attach(&network, namespace, &err) == 0)
+	if (namespace < 0 || network_attach(&network, namespace, 1, &err) == 0)
 		return 3; /* it may not yet */
 	network_release(&network);
 	if (rootless_join(pid, namespace, &err) < 0)
 		return 4;
-	if (network_attach(&network, -1, &err) < 0)
+	if (network_attach(&network, -1, 1, &err) < 0)
 		return 5;
 	byte = network.message && network.message->n_interfaces ? 6 : 0;
 	network_release(&network);
