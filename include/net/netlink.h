@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NETLINK_REQUEST_MAX 512
+#define NETLINK_REQUEST_MAX 1024
 
 struct netlink_request {
 	_Alignas(NLMSG_ALIGNTO) char bytes[NETLINK_REQUEST_MAX];
@@ -57,6 +57,8 @@ int netlink_ask_all(int fd, struct netlink_request *requests, size_t count);
 
 /* netlink_find() - an attribute of a message, after the header of that size; NULL. */
 const struct nlattr *netlink_find(const struct nlmsghdr *message, size_t header, int type);
+/* netlink_find_in() - one of those that an attribute is made of; NULL. */
+const struct nlattr *netlink_find_in(const struct nlattr *nest, int type);
 
 static inline const void *netlink_data(const struct nlattr *attribute)
 {

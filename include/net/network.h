@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "rpc/agent.pb-c.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +20,9 @@
 /* --- on the host -- */
 
 struct network {
-	Moat__Agent__Network *message;		/* what the guest is told */
-	int interfaces[NETWORK_INTERFACES_MAX]; /* index of each of its interfaces */
+	Moat__Agent__Network *message;		 /* what the guest is told */
+	int interfaces[NETWORK_INTERFACES_MAX];	 /* index of each of its interfaces */
+	bool of_program[NETWORK_INTERFACES_MAX]; /* a tap: a program has its other end */
 	/* Queues of each one's tap. */
 	int taps[NETWORK_INTERFACES_MAX][NETWORK_PAIRS_MAX];
 	unsigned int pairs;
@@ -72,7 +74,17 @@ struct forward {
  * Returns a descriptor, whose end is the table's; -1 with err set: EBUSY where there is one.
  */
 #define FORWARD_TABLE "moat"
+#define FORWARD_FROM  "from-" /* and the tap's name: the chain of what the guest sends */
 int forward_make(const struct forward *forwards, size_t count, struct err *err);
+
+/*
+ * local_make() - let connections from within the namespace reach the guest by TCP and UDP.
+ * @table: what forward_make() returned; ends this, too. @link: netlink_open(NETLINK_ROUTE).
+ * @interface: the forwarded one; without an IPv4 address nothing is done.
+ * Returns 0, or -1 with err set.
+ */
+int local_make(int table, int link, const struct forward *forward,
+	       const Moat__Agent__Interface *interface, struct err *err);
 
 /* --- in the guest, and for taps -- */
 

@@ -3,6 +3,7 @@
 #include "net/network.h"
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "net/netlink.h"
 
 #include <fcntl.h>
@@ -24,6 +25,23 @@ void network_release(struct network *network)
 	fd_replace(&network->table, -1);
 	if (network->message)
 		moat__agent__network__free_unpacked(steal(network->message), NULL);
+}
+
+/* The network works without, so that this is no reason to have none. */
+static void let_in(const struct network *network, int link, const struct forward *forwards)
+{
+	struct err err;
+
+	for (size_t i = 0; i < network->message->n_interfaces; i++) {
+		if (!network->of_program[i])
+			continue;
+		if (local_make(network->table, link, &forwards[i], network->message->interfaces[i],
+			       &err) < 0)
+			log_warning("connections from the microVM's network namespace, as of "
+				    "published ports, do not reach it: %s",
+				    err.text);
+		return; /* of one: the first */
+	}
 }
 
 /* In the namespace. */
@@ -49,7 +67,10 @@ static int attach(struct network *network, struct err *err)
 	if (!count)
 		return 0;
 	network->table = forward_make(forwards, count, err);
-	return network->table < 0 ? -1 : 0;
+	if (network->table < 0)
+		return -1;
+	let_in(network, link, forwards);
+	return 0;
 }
 
 int network_attach(struct network *network, int namespace, unsigned int pairs, struct err *err)

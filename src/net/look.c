@@ -59,6 +59,15 @@ static uint32_t place_of(const struct network *network, int index)
 	return 0;
 }
 
+static bool is_tap(const struct nlmsghdr *message)
+{
+	const struct nlattr *info = netlink_find(message, sizeof(struct ifinfomsg), IFLA_LINKINFO);
+	const struct nlattr *kind = info ? netlink_find_in(info, IFLA_INFO_KIND) : NULL;
+
+	return kind && netlink_size(kind) == sizeof("tun") &&
+	       memcmp(netlink_data(kind), "tun", sizeof("tun")) == 0;
+}
+
 static void take_link(const struct nlmsghdr *message, void *context)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(message);
@@ -87,6 +96,7 @@ static void take_link(const struct nlmsghdr *message, void *context)
 	interface->mtu = netlink_u32(message, sizeof(*info), IFLA_MTU);
 	interface->no_arp = info->ifi_flags & IFF_NOARP;
 	network->interfaces[network->message->n_interfaces] = info->ifi_index;
+	network->of_program[network->message->n_interfaces] = is_tap(message);
 	APPEND(network->message->interfaces, network->message->n_interfaces, interface);
 }
 

@@ -145,21 +145,34 @@ int netlink_ask_all(int fd, struct netlink_request *requests, size_t count)
 	return receive(fd, (uint32_t)count - 2, NULL, NULL);
 }
 
-const struct nlattr *netlink_find(const struct nlmsghdr *message, size_t header, int type)
+static const struct nlattr *find(const char *bytes, size_t size, int type)
 {
-	size_t at = NLMSG_SPACE(header);
+	size_t at = 0;
 
-	while (at + NLA_HDRLEN <= message->nlmsg_len) {
-		const struct nlattr *attribute =
-			(const struct nlattr *)((const char *)message + at);
+	while (at + NLA_HDRLEN <= size) {
+		const struct nlattr *attribute = (const struct nlattr *)(bytes + at);
 
-		if (attribute->nla_len < NLA_HDRLEN || attribute->nla_len > message->nlmsg_len - at)
+		if (attribute->nla_len < NLA_HDRLEN || attribute->nla_len > size - at)
 			return NULL;
 		if ((attribute->nla_type & NLA_TYPE_MASK) == type)
 			return attribute;
 		at += NLA_ALIGN(attribute->nla_len);
 	}
 	return NULL;
+}
+
+const struct nlattr *netlink_find(const struct nlmsghdr *message, size_t header, int type)
+{
+	size_t before = NLMSG_SPACE(header);
+
+	return message->nlmsg_len < before
+		       ? NULL
+		       : find((const char *)message + before, message->nlmsg_len - before, type);
+}
+
+const struct nlattr *netlink_find_in(const struct nlattr *nest, int type)
+{
+	return find(netlink_data(nest), netlink_size(nest), type);
 }
 
 uint32_t netlink_u32(const struct nlmsghdr *message, size_t header, int type)

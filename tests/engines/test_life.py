@@ -195,7 +195,7 @@ class Life(EngineCase):
     def test_top(self):
         """top"""
         name = self.start("sh", "-c", "sleep 999 & exec sleep 1000")
-        how = ["aux"] if self.family == "podman" and self.level == "vm" else []
+        how = ["aux"] if self.family != "docker" and self.level == "vm" else []
         if self.family == "docker" and self.level == "vm":
             listed = self.cli("top", name)
             self.assertIn("moat", listed)

@@ -11,6 +11,12 @@ from base import ALL, EngineCase, on
 
 PACKAGES = bundles.SERVICE_PACKAGES + ",gcc,git,libc6-dev,make,openjdk-17-jre-headless,python3-numpy,redis-server,rhino,systemd-sysv"
 IMAGE = "localhost/services:latest"
+POSTGRESQL = """
+export PATH=$(echo /usr/lib/postgresql/*/bin):$PATH D=/data/pg
+as() { setpriv --reuid postgres --regid postgres --clear-groups env HOME=/tmp "$@"; }
+serve() { as pg_ctl -D $D -w -t 300 -l /tmp/log -o '-k /tmp -h ""' start > /dev/null; }
+ask() { as psql -h /tmp -Atc "$1" postgres; }
+"""
 
 
 @on("podman", versions=False)
@@ -52,18 +58,39 @@ class Workloads(EngineCase):
 
     def test_postgresql(self):
         """PostgreSQL with pgbench"""
-        out = self.debian("""
-export PATH=$(echo /usr/lib/postgresql/*/bin):$PATH D=/tmp/data
-as() { setpriv --reuid postgres --regid postgres --clear-groups env HOME=/tmp "$@"; }
+        volume = self.name("data")
+        self.cli("volume", "create", volume)
+
+        def remove():
+            self.engine.remove_all()
+            self.cli("volume", "rm", volume)
+        self.addCleanup(remove)
+        name = self.start("bash", "-euc", POSTGRESQL + """
+mkdir $D; chown postgres: $D
 as initdb -D $D > /dev/null
-as pg_ctl -D $D -w -l /tmp/log -o '-k /tmp -h ""' start > /dev/null
+serve
 as pgbench -h /tmp -i -s 2 -q postgres 2> /dev/null
 as pgbench -h /tmp -c 4 -j 2 -t 250 postgres 2>&1 | grep -E 'transactions actually|failed'
-as psql -h /tmp -Atc 'select count(*) from pgbench_history' postgres
+ask 'select count(*) from pgbench_history'
+as pgbench -h /tmp -n -c 4 -j 2 -T 100000 -P 1 postgres 2>&1
+""", image=self.image, flags=["-v", volume + ":/data", *self.how])
+        self.wait_logs(name, "progress: 2", 60)
+        out = self.logs(name).splitlines()
+        self.assertIn("1000/1000", out[0])
+        self.assertEqual(out[2], "1000")
+        # In the midst of it, with all that it runs on: what is in the volume is whole, and what it had said is there.
+        self.cli("kill", name)
+        out = self.debian(POSTGRESQL + """
+rm $D/postmaster.pid
+serve
+grep -o 'was not properly shut down' /tmp/log
+ask 'select count(*) > 1000 from pgbench_history'
+ask 'select sum(delta) from pgbench_history'
+for t in account teller branche; do ask "select sum(${t:0:1}balance) from pgbench_${t}s"; done
 as pg_ctl -D $D -w -m fast stop > /dev/null
-""")
-        self.assertIn("1000/1000", out)
-        self.assertEqual(out.splitlines()[-1], "1000")
+""", "-v", volume + ":/data", timeout=300).split("\n")
+        self.assertEqual(out[:2], ["was not properly shut down", "t"])
+        self.assertEqual(out[2:], [out[2]] * 4 + [""])
 
     def test_nginx(self):
         """nginx with 1,000 files"""

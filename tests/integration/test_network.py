@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -256,3 +257,101 @@ class Joined(Two):
         self.assertEqual(self.source.links(), {"lo", "eth0"})
         self.assertEqual(self.source.tables(), "")
         self.assertTrue(answers())
+
+
+class Local(Two):
+    """The source's interface is a tap, of which a program has the other end, as slirp4netns and pasta have."""
+    GATEWAY, OWN = "10.0.2.2", "10.0.2.100"
+    TALK = """
+import hashlib, socket, sys
+kind, where, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+s = socket.socket(type=socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+s.settimeout(float(sys.argv[4]))
+try:
+    s.connect((where, port))
+    s.send(b"asked by " + kind.encode())
+    got = b""
+    while kind == "tcp":
+        more = s.recv(65536)
+        if not more:
+            break
+        got += more
+    print(hashlib.sha256(got or s.recv(65536)).hexdigest())
+except OSError as error:
+    print(error.strerror or error)
+"""
+    SERVE = """
+import socket, sys, threading
+tcp = socket.create_server(("0.0.0.0", 8080))
+udp = socket.socket(type=socket.SOCK_DGRAM)
+udp.bind(("0.0.0.0", 8080))
+def answer():
+    while True:
+        data, client = udp.recvfrom(1000)
+        print(client[0], data.decode(), flush=True)
+        udp.sendto(b"x" * 1000, client)
+threading.Thread(target=answer, daemon=True).start()
+print("ready", flush=True)
+while True:
+    c, client = tcp.accept()
+    print(client[0], c.recv(1000).decode(), flush=True)
+    c.sendall(b"x" * 3000000)
+    c.close()
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.source.ip("link", "set", "lo", "up")
+        self.source.ip("tuntap", "add", "tap0", "mode", "tap")
+        self.source.ip("link", "set", "tap0", "up")
+        self.source.ip("addr", "add", self.OWN + "/24", "dev", "tap0")
+        self.source.ip("route", "add", "default", "via", self.GATEWAY)
+        self.source.ip("neigh", "add", self.GATEWAY, "lladdr", "02:00:00:00:00:01", "dev", "tap0")
+        self.target.ip("link", "set", "lo", "up")
+        self.wire = self.popen(WIRE, self.source.path, self.target.path, stderr=subprocess.PIPE)
+        self.assertEqual(self.wire.stdout.readline(), "ready\n")
+
+    def popen(self, *command, **options):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **options)
+
+        def end():
+            process.kill()
+            process.communicate()
+        self.addCleanup(end)
+        return process
+
+    def talk(self, namespace, kind, where, port=8080, timeout=20):
+        return namespace.run("python3", "-c", self.TALK, kind, where, str(port), str(timeout)).strip()
+
+    def test_reached_from_its_namespace(self):
+        server = self.popen("nsenter", "--net=" + self.target.path, "python3", "-c", self.SERVE)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        for kind, size in (("tcp", 3000000), ("udp", 1000)):
+            for where in (self.OWN, "127.0.0.1"):
+                self.assertEqual(self.talk(self.source, kind, where), hashlib.sha256(b"x" * size).hexdigest(), (kind, where))
+                self.assertEqual(server.stdout.readline(), "169.254.77.1 asked by %s\n" % kind)
+        self.assertEqual(self.talk(self.source, "tcp", self.OWN, 8081), "Connection refused")  # by the guest
+        self.assertEqual(self.target.ip("-4", "-o", "addr", "show", "dev", "tap0").count("inet"), 1)
+
+    def test_not_the_other_way(self):
+        """The guest begins nothing with its namespace's kernel, whatever address it tries."""
+        server = self.popen("nsenter", "--net=" + self.source.path, "python3", "-c", self.SERVE)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        self.target.ip("route", "add", "local", "127.0.0.2", "dev", "lo")
+        self.target.ip("addr", "add", "169.254.77.2/32", "dev", "tap0")
+        for kind in ("tcp", "udp"):
+            self.assertEqual(self.talk(self.target, kind, "169.254.77.1", timeout=1), "timed out")
+        self.target.ip("route", "del", "local", "127.0.0.0/8", "table", "local")
+        self.target.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet")
+        self.target.ip("route", "add", "127.0.0.1", "via", self.GATEWAY, "src", self.OWN)
+        self.target.ip("route", "del", "local", "127.0.0.1", "table", "local")
+        self.assertEqual(self.talk(self.target, "tcp", "127.0.0.1", timeout=1), "timed out")
+        self.assertEqual(select.select([server.stdout], [], [], 0.5)[0], [])
+
+    def test_nothing_left(self):
+        self.wire.kill()
+        self.wire.communicate()
+        self.assertEqual((self.source.links(), self.source.tables()), ({"lo", "tap0"}, ""))
+        server = self.popen("nsenter", "--net=" + self.source.path, "python3", "-c", self.SERVE)
+        self.assertEqual(server.stdout.readline(), "ready\n")
+        self.assertEqual(self.talk(self.source, "udp", self.OWN), hashlib.sha256(b"x" * 1000).hexdigest())

@@ -149,3 +149,27 @@ class Inside(OrdinaryVm):
             "run", "--bundle", self.bundle_path, self.new_id())
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertEqual(done.stdout.split(), ["10.0.2.100/24", "reached"])
+
+    def test_network_of_pasta(self):
+        """pasta puts its own namespace's addresses on an interface of the same name: here those of a pretended machine."""
+        if not shutil.which("pasta"):
+            raise unittest.SkipTest("no pasta: install passt")
+        self.prepare("sh", "-c", "ip -4 addr show up0 | grep -o '10.7.0.2/24'; ip route | grep -o 'default via 10.7.0.1'; "
+                                 "(while :; do echo served | nc -l -p 7001 > /dev/null; done) & "
+                                 "until echo asked | nc 10.7.0.1 7000 2> /dev/null; do sleep 0.2; done")
+        done = self.inside(self.script(
+            # The machine: an interface with a default route, and a neighbour behind it.
+            "unshare --net --kill-child --fork sleep 1000 & far=$!; "
+            "while [ \"$(readlink /proc/$far/ns/net)\" = \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.05; done; "
+            "far() { timeout 10 nsenter --net=/proc/$far/ns/net \"$@\"; }; "
+            "ip link set lo up; ip link add up0 type veth peer name eth0 netns $far; ip addr add 10.7.0.2/24 dev up0; ip link set up0 up; "
+            "far ip addr add 10.7.0.1/24 dev eth0; far ip link set eth0 up; ip route add default via 10.7.0.1; "
+            "pasta --config-net --ipv4-only --no-map-gw --tcp-ports 7001 --netns %(net)s > /dev/null 2>&1; "
+            # It asks at the published port.
+            "(set +e; until [ \"$(far busybox nc -w 5 10.7.0.2 7001 < /dev/null)\" = served ]; do sleep 0.2; done; "
+            "echo served; "
+            "echo answered | nsenter --net=/proc/$far/ns/net busybox nc -l -p 7000 > %(home)s/heard) 2> /dev/null & "
+            '"$@"; status=$?; cat %(home)s/heard; exit $status'
+            % {"home": self.home, "net": os.path.join(self.home, "net")}), "run", "--bundle", self.bundle_path, self.new_id())
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(["10.7.0.2/24", "default via 10.7.0.1", "served", "answered", "asked"]))
