@@ -9,6 +9,7 @@
 #include "base/err.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FSD_TAG	   "moat"
 #define FSD_QUEUES 2u /* hiprio and one request queue */
@@ -47,6 +48,7 @@ struct fsd_config {
 	int monitor_fd; /* SOCK_SEQPACKET: struct fs_tree_add; its end ends fsd */
 	int memory_fd;	/* guest RAM */
 	uint64_t memory_size; /* bytes */
+	uid_t watches_uid;    /* whose inotify(7) descriptor it has; -1: its own user's */
 };
 
 /*
@@ -62,7 +64,7 @@ struct fsd_config {
  *   CAP_SETFCAP       security.capability set by the guest's root (package managers do)
  *   CAP_SETUID, CAP_SETGID  setfsuid and setfsgid, so that what is created has the right owner
  *
- * system calls (37):
+ * system calls (39):
  *   epoll_wait epoll_ctl             the loop
  *   recvmsg                          queues from the vmm, trees from the monitor
  *   write                            interrupts (eventfd), answers to both, log lines
@@ -73,6 +75,8 @@ struct fsd_config {
  *   fchmodat fchownat utimensat
  *   setxattr getxattr listxattr removexattr
  *   setfsuid setfsgid capset umask   as whom to create
+ *   inotify_add_watch inotify_rm_watch  what the host does to shared directories; a descriptor
+ *                                    for it is made before
  *   brk                              the allocator: tables grow (fsd_enter() sees to it)
  *   exit_group
  * Nothing it does opens a socket, starts a process or thread, or resolves an absolute path.

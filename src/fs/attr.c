@@ -184,6 +184,7 @@ int op_setattr(struct session *session, struct request *request, const void *arg
 	if (!node)
 		return -ESTALE;
 	r = node_writable(session, node);
+	watch_own_node(&session->watches, node);
 	if (r == 0 && in->valid & FATTR_FH) {
 		handle = handle_get(&session->handles, in->fh, node, false);
 		r = handle ? 0 : -EBADF;

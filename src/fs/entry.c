@@ -3,7 +3,7 @@
  * Names made and removed: MKNOD, MKDIR, SYMLINK, LINK, UNLINK, RMDIR, RENAME. A node whose name
  * goes is opened before, so that whoever has it open in the guest keeps it.
  */
-#include "fs/session.h"
+#include "fs/told.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,10 @@ static int changed_dir(struct session *session, struct request *request, struct 
 	r = request_name(request, name);
 	if (r == 0)
 		r = node_writable(session, *dir);
-	return r < 0 ? r : node_fd(&session->nodes, *dir);
+	if (r < 0)
+		return r;
+	watch_own(&session->watches, *dir, *name);
+	return node_fd(&session->nodes, *dir);
 }
 
 static int reply_entry(struct session *session, struct request *request, struct node *dir,
@@ -188,8 +191,10 @@ static void renamed(struct session *session, struct node *moved, struct node *di
 {
 	if (replaced)
 		node_unplace(&session->nodes, replaced);
-	if (moved)
-		node_place(&session->nodes, moved, dir, name);
+	if (!moved)
+		return;
+	node_place(&session->nodes, moved, dir, name);
+	changes_know(session, moved);
 }
 
 static int rename_at(struct session *session, struct request *request, uint64_t to_id,
@@ -212,6 +217,7 @@ static int rename_at(struct session *session, struct request *request, uint64_t 
 	to_fd = node_fd(&session->nodes, to);
 	if (to_fd < 0)
 		return to_fd;
+	watch_own(&session->watches, to, new);
 	moved = known_at(session, from, from_fd, old);
 	replaced = known_at(session, to, to_fd, new);
 	if (syscall(SYS_renameat2, from_fd, old, to_fd, new, flags) < 0)

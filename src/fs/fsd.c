@@ -35,11 +35,13 @@ struct fsd_queue {
 	struct virtqueue ring;
 	struct source kick;
 	int kick_fd, call_fd;
+	bool has_parked;
+	struct chain parked; /* a request that waits */
 };
 
 struct fsd {
 	struct loop loop;
-	struct source vmm, monitor;
+	struct source vmm, monitor, watches;
 	int vmm_fd, monitor_fd;
 	struct guest_memory memory;
 	struct session *session;
@@ -61,6 +63,9 @@ static void queues_stop(struct fsd *fsd)
 	for (size_t i = 0; i < FSD_QUEUES; i++) {
 		struct fsd_queue *queue = &fsd->queues[i];
 
+		if (queue->has_parked)
+			session_unpark(fsd->session);
+		queue->has_parked = false;
 		virtqueue_deactivate(&queue->ring);
 		loop_forget(&fsd->loop, &queue->kick);
 		fd_replace(&queue->kick_fd, -1);
@@ -76,6 +81,37 @@ static void warn_once(struct fsd *fsd, const char *what, const struct err *err)
 	fsd->warned = true;
 }
 
+/* The session kicks the queue when the request that waits has something to wait for no more. */
+static void serve_parked(struct fsd_queue *queue)
+{
+	struct session *session = queue->fsd->session;
+	uint32_t written;
+
+	if (!queue->has_parked || !session_has_changes(session))
+		return;
+	written = session_serve_parked(session, &queue->parked);
+	if (written == SESSION_PARKED)
+		return;
+	queue->has_parked = false;
+	virtqueue_push(&queue->ring, queue->parked.head, written);
+}
+
+static void park(struct fsd_queue *queue, const struct chain *chain)
+{
+	queue->parked = *chain;
+	queue->has_parked = true;
+	session_park(queue->fsd->session, queue->kick_fd);
+	serve_parked(queue); /* that may have come before it could be kicked */
+}
+
+static int on_watches(struct source *source, uint32_t events, struct err *err)
+{
+	struct fsd *fsd = source->data;
+
+	session_watch(fsd->session);
+	return 0;
+}
+
 static void queue_serve(struct fsd_queue *queue)
 {
 	const uint64_t one = 1;
@@ -84,10 +120,14 @@ static void queue_serve(struct fsd_queue *queue)
 	unsigned int done = 0;
 	int r = 0;
 
+	serve_parked(queue);
 	while (done < TURN && (r = virtqueue_pop(&queue->ring, &chain, &err)) > 0) {
 		uint32_t written = session_serve(queue->fsd->session, &chain);
 
-		virtqueue_push(&queue->ring, chain.head, written);
+		if (written == SESSION_PARKED)
+			park(queue, &chain);
+		else
+			virtqueue_push(&queue->ring, chain.head, written);
 		if (++done % BATCH == 0)
 			signal_driver(queue);
 	}
@@ -223,6 +263,15 @@ static size_t descriptors(void)
 	return most > 2 * rest ? most - rest : most / 2;
 }
 
+/* Where there is nothing to watch with, the guest hears of nothing. */
+static int watches_start(struct fsd *fsd, uid_t uid, struct err *err)
+{
+	watches_init(&fsd->session->watches, uid);
+	fsd->watches =
+		(struct source){ .fd = fsd->session->watches.fd, .ready = on_watches, .data = fsd };
+	return fsd->watches.fd < 0 ? 0 : loop_watch(&fsd->loop, &fsd->watches, EPOLLIN, err);
+}
+
 struct fsd *fsd_setup(const struct fsd_config *config, struct err *err)
 {
 	uint64_t nodes = config->memory_size / NODE_GUEST_BYTES;
@@ -244,6 +293,7 @@ struct fsd *fsd_setup(const struct fsd_config *config, struct err *err)
 	nodes = nodes < NODES_MIN ? NODES_MIN : nodes > NODES_MAX ? NODES_MAX : nodes;
 	fsd->session = session_new((size_t)nodes, descriptors(), err);
 	if (!fsd->session || loop_init(&fsd->loop, err) < 0 ||
+	    watches_start(fsd, config->watches_uid, err) < 0 ||
 	    loop_watch(&fsd->loop, &fsd->vmm, EPOLLIN, err) < 0 ||
 	    loop_watch(&fsd->loop, &fsd->monitor, EPOLLIN, err) < 0 ||
 	    guest_memory_map(&fsd->memory, config->memory_fd, config->memory_size, err) < 0) {

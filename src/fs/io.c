@@ -73,6 +73,7 @@ int op_write(struct session *session, struct request *request, const void *arg)
 		flags = RWF_APPEND;
 	creds_keep_set_id(&session->creds, !(in->write_flags & FUSE_WRITE_KILL_SUIDGID) &&
 						   !(session->agreed & FUSE_HANDLE_KILLPRIV));
+	watch_own_node(&session->watches, handle->node);
 	count = cut(iov, chain_rest_readable(request->chain, iov), &size);
 	n = pwritev2(handle->fd, iov, count, (off_t)in->offset, flags);
 	if (n < 0)
@@ -138,6 +139,7 @@ int op_fallocate(struct session *session, struct request *request, const void *a
 	if (in->offset > INT64_MAX || in->length > INT64_MAX)
 		return -EINVAL;
 	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	watch_own_node(&session->watches, handle->node);
 	return fallocate(handle->fd, (int)in->mode, (off_t)in->offset, (off_t)in->length) < 0
 		       ? -errno
 		       : 0;
@@ -157,6 +159,7 @@ int op_copy_file_range(struct session *session, struct request *request, const v
 	if (in->off_in > INT64_MAX || in->off_out > INT64_MAX || in->flags)
 		return -EINVAL;
 	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	watch_own_node(&session->watches, to->node);
 	n = copy_file_range(from->fd, &from_offset, to->fd, &to_offset,
 			    in->len < COPY_MAX ? (size_t)in->len : COPY_MAX, 0);
 	if (n < 0)

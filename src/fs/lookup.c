@@ -2,7 +2,7 @@
 /*
  * LOOKUP: one name in one directory to a node. It takes one statx(2) and opens nothing.
  */
-#include "fs/session.h"
+#include "fs/told.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@ struct node *entry_fill(struct session *session, struct node *dir, const char *n
 		return NULL;
 	node->lookups++;
 	node_place(&session->nodes, node, dir, name);
+	changes_know(session, node);
 	*out = (struct fuse_entry_out){ .nodeid = node_id(node), .generation = node->generation };
 	fresh_entry(session, node, out);
 	attr_fill(session, &out->attr, stx);
@@ -28,6 +29,7 @@ struct node *entry_fill(struct session *session, struct node *dir, const char *n
 int entry_lookup(struct session *session, struct node *dir, const char *name,
 		 struct fuse_entry_out *out)
 {
+	struct node *node;
 	struct statx stx;
 	int fd = node_fd(&session->nodes, dir);
 
@@ -35,7 +37,13 @@ int entry_lookup(struct session *session, struct node *dir, const char *name,
 		return fd;
 	if (statx(fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, NODE_STATX, &stx) < 0)
 		return -errno;
-	return entry_fill(session, dir, name, &stx, out) ? 0 : -ENFILE;
+	node = entry_fill(session, dir, name, &stx, out);
+	if (!node)
+		return -ENFILE;
+	/* Who watches a file or a directory looks it up before. */
+	changes_see(session, dir);
+	changes_see(session, node);
+	return 0;
 }
 
 int op_lookup(struct session *session, struct request *request, const void *arg)

@@ -6,6 +6,7 @@
 #include "fs/node.h"
 
 #include "base/mem.h"
+#include "fs/watch.h"
 
 #include <string.h>
 
@@ -184,6 +185,8 @@ static void free_unheld(struct nodes *nodes, struct node *node)
 	while (node && !node->lookups && !node->references) {
 		struct node *parent = node->parent;
 
+		if (node->watch)
+			watch_remove(nodes->watches, node);
 		node_drop_fd(nodes, node);
 		hash_remove(nodes, node);
 		free(node->name);
@@ -216,10 +219,21 @@ void node_forget(struct nodes *nodes, struct node *node, uint64_t lookups)
 	free_unheld(nodes, node);
 }
 
+struct node *nodes_next(struct nodes *nodes, uint32_t *at)
+{
+	while (*at / NODE_CHUNK < nodes->chunk_count) {
+		struct node *node = node_at(nodes, (*at)++);
+
+		if (node->lookups)
+			return node;
+	}
+	return NULL;
+}
+
 void nodes_forget_all(struct nodes *nodes)
 {
-	for (size_t c = 0; c < nodes->chunk_count; c++)
-		for (size_t i = 0; i < NODE_CHUNK; i++)
-			if (nodes->chunks[c][i].lookups)
-				node_forget(nodes, &nodes->chunks[c][i], UINT64_MAX);
+	struct node *node;
+
+	for (uint32_t at = 0; (node = nodes_next(nodes, &at));)
+		node_forget(nodes, node, UINT64_MAX);
 }

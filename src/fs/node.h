@@ -36,6 +36,8 @@ struct node {
 	char *name;	     /* in parent */
 	struct node *next;   /* of the same hash, or the next free one */
 	struct node *newer, *older;	    /* those with both fd and parent, by last use */
+	struct node *next_watch;	    /* see watch.c */
+	int watch;			    /* its descriptor, or 0 */
 	uint64_t opened_mtime, opened_size; /* at the last open, see open.c */
 };
 
@@ -51,6 +53,7 @@ struct nodes {
 	size_t cached, cached_max;    /* descriptors of nodes with a place: can be closed */
 	size_t pinned, pinned_max;    /* descriptors of nodes without one: cannot */
 	uint32_t request;	      /* number of the request being served */
+	struct watches *watches;      /* what is told that a node goes; the caller's */
 };
 
 /* nodes_init() - an empty table for at most max nodes, the top directory (FUSE_ROOT_ID) in it. */
@@ -75,6 +78,8 @@ void node_reference(struct node *node);
 void node_release(struct nodes *nodes, struct node *node);
 /* node_forget() - the guest drops `lookups` of its own; more than there are is as many. */
 void node_forget(struct nodes *nodes, struct node *node, uint64_t lookups);
+/* nodes_next() - the first one that the guest knows from index *at on; *at moves behind it. */
+struct node *nodes_next(struct nodes *nodes, uint32_t *at);
 /* nodes_forget_all() - the guest is gone: only what others reference stays. */
 void nodes_forget_all(struct nodes *nodes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Files opened and closed: OPEN, CREATE, TMPFILE, OPENDIR, RELEASE, RELEASEDIR. */
-#include "fs/session.h"
+#include "fs/told.h"
 
 #include "base/fd.h"
 
@@ -92,6 +92,8 @@ int op_open(struct session *session, struct request *request, const void *arg)
 	if (!handles_room(&session->handles))
 		return -ENFILE;
 	if (in->flags & O_TRUNC)
+		watch_own_node(&session->watches, node);
+	if (in->flags & O_TRUNC)
 		creds_keep_set_id(&session->creds,
 				  !(in->open_flags & FUSE_OPEN_KILL_SUIDGID) &&
 					  !(session->agreed & FUSE_HANDLE_KILLPRIV));
@@ -162,6 +164,7 @@ int op_create(struct session *session, struct request *request, const void *arg)
 	r = request_name(request, &name);
 	if (r < 0)
 		return r;
+	watch_own(&session->watches, dir, name);
 	fd = create_at(session, &request->in, dir_fd, name, O_CREAT | O_EXCL, in);
 	/* It appeared since the guest looked: ESTALE makes it look again, and check permissions. */
 	if (fd < 0)
@@ -229,6 +232,7 @@ int op_opendir(struct session *session, struct request *request, const void *arg
 		fd = file_open(session, node, O_RDONLY | O_DIRECTORY);
 		if (fd < 0)
 			return fd;
+		changes_see(session, node);
 	}
 	out.fh = handle_add(&session->handles, node, fd, true);
 	return reply(request, &out, sizeof(out));
@@ -243,6 +247,8 @@ static int release(struct session *session, struct request *request, const void 
 
 	if (!handle)
 		return -EBADF;
+	if (!directory && handle->fd >= 0)
+		watch_own_node(&session->watches, handle->node);
 	handle_close(&session->handles, &session->nodes, handle);
 	return 0;
 }

@@ -8,11 +8,13 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "fs/procfs.h"
+#include "fs/told.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MINOR_MIN    31u /* the first with virtio-fs */
 #define MAX_PAGES    256u
@@ -43,6 +45,9 @@ struct session *session_new(size_t nodes, size_t fds, struct err *err)
 	handles_init(&session->handles, (uint32_t)(fds / 2));
 	session->trees = xcalloc(FSD_TREES_MAX, sizeof(*session->trees));
 	session->scratch = xcalloc(1, SESSION_SCRATCH);
+	session->wake_fd = -1;
+	session->watches = (struct watches){ .fd = -1, .event = changes_gather, .data = session };
+	session->nodes.watches = &session->watches;
 	clock_gettime(CLOCK_REALTIME, &session->made);
 	return session;
 }
@@ -51,6 +56,8 @@ void session_free(struct session *session)
 {
 	if (!session)
 		return;
+	changes_stop(session);
+	watches_close(&session->watches);
 	handles_close_all(&session->handles, &session->nodes);
 	nodes_free(&session->nodes);
 	fd_replace(&session->proc_fd, -1);
@@ -73,6 +80,7 @@ int session_enter(struct session *session, struct err *err)
 
 void session_reset(struct session *session)
 {
+	changes_stop(session);
 	handles_close_all(&session->handles, &session->nodes);
 	nodes_forget_all(&session->nodes);
 	session->started = false;
@@ -254,6 +262,7 @@ static int serve(struct session *session, struct request *request)
 	uint64_t arg[ARGUMENT_MAX / sizeof(uint64_t)] = { 0 };
 	size_t size, rest = request->in.len - sizeof(request->in);
 	uint32_t opcode = request->in.opcode;
+	int r;
 
 	if (opcode >= ARRAY_LEN(operations) || !operations[opcode].serve)
 		return -ENOSYS;
@@ -271,7 +280,31 @@ static int serve(struct session *session, struct request *request)
 	}
 	request->text = (const char *)session->scratch;
 	request->text_size = rest;
+	if (request->in.nodeid == CHANGES_NODE)
+		return changes_serve(session, request, arg);
+	if (told_serve(session, request, &r))
+		return r;
 	return operations[opcode].serve(session, request, arg);
+}
+
+/* Any request, and anything that the host does, may be what the one that waits is waiting for. */
+void session_wake(const struct session *session)
+{
+	const uint64_t one = 1;
+
+	if (session->parked && session->wake_fd >= 0 && session_has_changes(session))
+		(void)!write(session->wake_fd, &one, sizeof(one));
+}
+
+void session_park(struct session *session, int wake_fd)
+{
+	session->wake_fd = wake_fd;
+}
+
+void session_unpark(struct session *session)
+{
+	session->parked = false;
+	session->wake_fd = -1;
 }
 
 uint32_t session_serve(struct session *session, struct chain *chain)
@@ -290,12 +323,28 @@ uint32_t session_serve(struct session *session, struct chain *chain)
 	session->nodes.request++;
 	chain->write_done = sizeof(out); /* the header comes last */
 	r = request.in.len == chain->readable_size ? serve(session, &request) : -EINVAL;
+	if (session->watches.own_count)
+		session_watch(session);
+	session->watches.own_count = 0;
+	if (r != OPERATION_PARKED)
+		session_wake(session);
 	if (silent)
 		return 0;
+	if (r == OPERATION_PARKED)
+		return SESSION_PARKED;
 	out.unique = request.in.unique;
 	out.error = r < 0 ? r : 0;
 	out.len = (uint32_t)sizeof(out) + (r < 0 ? 0 : (uint32_t)r);
 	chain->write_done = 0;
 	chain_write(chain, &out, sizeof(out));
 	return out.len;
+}
+
+uint32_t session_serve_parked(struct session *session, struct chain *chain)
+{
+	session->parked = false;
+	/* From its first byte on, which the guest may have changed meanwhile: to any request. */
+	chain->read_done = 0;
+	chain->write_done = 0;
+	return session_serve(session, chain);
 }

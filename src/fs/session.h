@@ -9,6 +9,7 @@
 #include "fs/handle.h"
 #include "fs/node.h"
 #include "fs/fsd.h"
+#include "fs/watch.h"
 #include "virtio/virtqueue.h"
 
 #include <limits.h>
@@ -34,6 +35,10 @@ struct session {
 	uint32_t *devices; /* of the host, as they were seen: see inode_number() */
 	size_t device_count;
 	uint8_t *scratch;
+	struct watches watches;
+	struct changes *changes; /* told.h; NULL: nobody reads */
+	bool parked;		 /* a request waits: see session_serve() */
+	int wake_fd;		 /* see session_park() */
 };
 
 /* One request while it is served. */
@@ -68,11 +73,33 @@ int session_add_tree(struct session *session, const struct fs_tree_add *add, int
 
 /*
  * session_serve() - serve one request. Returns the bytes written to the chain's writable part; 0
- * for a request that has no answer.
+ * for a request that has no answer; SESSION_PARKED for one that is to wait (there is at most one)
+ * until session_has_changes(), then to be served with session_serve_parked().
  */
+#define SESSION_PARKED UINT32_MAX
 uint32_t session_serve(struct session *session, struct chain *chain);
+uint32_t session_serve_parked(struct session *session, struct chain *chain);
+
+/*
+ * session_park() - the eventfd that is written to when session_has_changes() becomes true.
+ * session_unpark() - the request that waits is forgotten.
+ */
+void session_park(struct session *session, int wake_fd);
+void session_unpark(struct session *session);
+
+/*
+ * session_watch() - session->watches.fd is readable: take in what the host did to shared trees.
+ * session_has_changes() - whether a request that waits would get an answer now.
+ */
+void session_watch(struct session *session);
+bool session_has_changes(const struct session *session);
 
 /* For operations. */
+
+/* session_wake() - write to that eventfd if there is reason. */
+void session_wake(const struct session *session);
+
+#define OPERATION_PARKED INT_MIN /* as their result */
 
 /* reply() - the next bytes of the answer. Returns how many, or -EIO where there is no room. */
 int reply(struct request *request, const void *data, size_t size);

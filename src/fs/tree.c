@@ -3,7 +3,7 @@
  * The top directory and the trees in it. It exists nowhere on the host: its entries are numbers,
  * each the root of a tree that the monitor gave. The guest can look at it and change nothing.
  */
-#include "fs/session.h"
+#include "fs/told.h"
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -37,6 +37,7 @@ int session_add_tree(struct session *session, const struct fs_tree_add *add, int
 	node_reference(root);
 	node_give_fd(&session->nodes, root, fd_steal(&owned));
 	session->trees[add->index] = (struct tree){ .root = root, .flags = add->flags };
+	changes_see(session, root);
 	return 0;
 }
 
@@ -66,7 +67,7 @@ int top_lookup(struct session *session, const char *name, struct fuse_entry_out 
 
 	/* One way to write a number: "07" is none. */
 	if (str_to_u64(name, FSD_TREES_MAX - 1, &index) < 0 || (name[0] == '0' && name[1]))
-		return -ENOENT;
+		return changes_lookup(session, name, out);
 	root = session->trees[index].root;
 	if (!root)
 		return -ENOENT;

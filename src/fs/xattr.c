@@ -92,6 +92,7 @@ int op_setxattr(struct session *session, struct request *request, const void *ar
 	if (r < 0)
 		return r;
 	creds_keep_set_id(&session->creds, true);
+	watch_own_node(&session->watches, node);
 	if (setxattr(path, name, request->text, in.size, (int)in.flags) < 0)
 		return -errno;
 	if (in.setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID && str_eq(name, ACL_ACCESS))
@@ -175,5 +176,6 @@ int op_removexattr(struct session *session, struct request *request, const void 
 		r = node_path(session, node, path);
 	if (r < 0)
 		return r;
+	watch_own_node(&session->watches, node);
 	return removexattr(path, name) < 0 ? -errno : 0;
 }

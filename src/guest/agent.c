@@ -71,17 +71,22 @@ static void serve_create(void *data, struct ttrpc_call call, const ProtobufCMess
 {
 	Moat__Agent__CreateContainerResponse response =
 		MOAT__AGENT__CREATE_CONTAINER_RESPONSE__INIT;
+	const Moat__Agent__CreateContainerRequest *request =
+		(const Moat__Agent__CreateContainerRequest *)message;
+	const struct agent *agent = data;
 	struct container *container;
 	struct err err = { 0 };
 
-	container =
-		container_create(data, (const Moat__Agent__CreateContainerRequest *)message, &err);
+	container = container_create(data, request, &err);
 	if (!container) {
 		reply_err(call, &err);
 		return;
 	}
 	response.pid = (uint32_t)container->init->pid;
 	ttrpc_reply(call, &response.base);
+	/* Once the host knows: the program is not yet to start. */
+	if (request->n_trees && agent->machine->repeat)
+		agent->machine->repeat(agent->machine->trees);
 }
 
 static void serve_start(void *data, struct ttrpc_call call, const ProtobufCMessage *message)

@@ -24,6 +24,8 @@ struct machine {
 	void (*greet)(int64_t realtime_ns, const void *entropy, size_t size, const char *hostname);
 	/* See guest/network.h. */
 	int (*network)(const Moat__Agent__Network *network, struct err *err);
+	/* See guest/repeat.h; NULL: not here. */
+	void (*repeat)(const char *trees);
 	/* Kill all that runs and sync the file systems: what must be before the machine may end. */
 	void (*settle)(void);
 };

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "fs/fsd.h"
 #include "guest/disk.h"
+#include "guest/repeat.h"
 
 #include <fcntl.h>
 #include <net/if.h>
@@ -165,6 +166,7 @@ static void wait_for_all(void)
 
 void boot_settle(void)
 {
+	repeat_stop(BOOT_TREES);
 	if (kill(-1, SIGKILL) == 0)
 		wait_for_all();
 	disk_unmount_root();

@@ -8,6 +8,7 @@
 #include "guest/agent.h"
 #include "guest/boot.h"
 #include "guest/network.h"
+#include "guest/repeat.h"
 #include "guest/vsock.h"
 #include "vmm/vmm.h"
 
@@ -17,6 +18,7 @@ static const struct machine guest = {
 	.connected = vsock_finish,
 	.greet = greet,
 	.network = guest_network_make,
+	.repeat = repeat_start,
 	.settle = boot_settle,
 };
 

@@ -223,7 +223,8 @@ static int fsd_body(void *data, int ready_fd)
 	struct fsd_config config = { .vmm_fd = launch->fs_fd,
 				     .monitor_fd = launch->control_fd,
 				     .memory_fd = launch->machine->memory_fd,
-				     .memory_size = launch->machine->size.memory };
+				     .memory_size = launch->machine->size.memory,
+				     .watches_uid = launch->uid };
 	struct jail jail = { .role = ROLE_FSD,
 			     .uid = launch->uid,
 			     .capabilities = role_reach[ROLE_FSD].capabilities };

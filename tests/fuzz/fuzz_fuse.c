@@ -11,6 +11,8 @@
  */
 #include "../unit/fuse_client.h"
 
+#include "fs/told.h"
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -26,7 +28,13 @@
 #define IDS_MAX	    16u
 #define SECRET_TEXT "untouched"
 
-enum { GIVE_HANDLE = 1 << 0, SMALL_ANSWER = 1 << 1, OTHER_USER = 1 << 2 };
+enum {
+	GIVE_HANDLE = 1 << 0,
+	SMALL_ANSWER = 1 << 1,
+	OTHER_USER = 1 << 2,
+	REPEATER = 3 << 3, /* one of the groups of fs/changes.h */
+	HOST_CHANGE = 1 << 5,
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -52,7 +60,7 @@ static void prepare(struct fuse_client *client)
 {
 	char path[160];
 
-	client_open(client, 0);
+	client_open(client, FS_TREE_SHARED);
 	snprintf(path, sizeof(path), "%s/secret", client->directory);
 	file_replace(AT_FDCWD, path, SECRET_TEXT, strlen(SECRET_TEXT), 0600, NULL);
 	(void)!symlink("../secret", client_path(client, "link"));
@@ -75,6 +83,22 @@ static void check_and_clean(struct fuse_client *client)
 	if (stat(client->directory, &st) < 0 || st.st_mode != (S_IFDIR | 0755) || st.st_nlink > 3)
 		abort();
 	client_close(client);
+}
+
+/* What the host does meanwhile, and the answer that it may bring to the request that waits. */
+static void change(struct fuse_client *client, uint8_t what)
+{
+	const char *text = what & 1 ? "changed" : "changed more";
+
+	if (what & 2)
+		(void)!unlink(client_path(client, "dir/file"));
+	else
+		file_replace(AT_FDCWD, client_path(client, "dir/file"), text, strlen(text), 0644,
+			     NULL);
+	if (client->parked)
+		client_wait(client);
+	else
+		session_watch(client->session);
 }
 
 static void learn_from(const struct fuse_client *client, uint32_t opcode, struct ids *nodes,
@@ -104,6 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	prepare(&client);
 	learn(&nodes, client.tree);
 	learn(&nodes, FUSE_ROOT_ID);
+	learn(&nodes, CHANGES_NODE);
 	while (size >= 4) {
 		uint8_t opcode = data[0], node = data[1], flags = data[2], bytes[256];
 		size_t length = data[3];
@@ -124,6 +149,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		client.room = flags & SMALL_ANSWER ? 200 : CLIENT_ROOM;
 		client.uid = client.gid = flags & OTHER_USER ? 1000 : 0;
+		if (flags & REPEATER)
+			client.gid = CHANGES_GID_PRESENT - 1 + (flags & REPEATER) / 8;
+		if (flags & HOST_CHANGE)
+			change(&client, node);
 		if (client_call(&client, opcode, pick(&nodes, node), bytes, length, NULL, 0) == 0)
 			learn_from(&client, opcode, &nodes, &handles);
 	}

@@ -5,6 +5,7 @@ see through that mount is compared with what they see in a plain directory besid
 """
 import errno
 import json
+import mmap
 import os
 import re
 import shutil
@@ -16,10 +17,12 @@ import time
 import unittest
 
 from harness import BUILD
+import inotify
 import test_posix
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FS_MOUNT = os.path.join(BUILD, "tests/unit/fs_mount")
+REPEAT = os.path.join(BUILD, "tests/unit/repeat")
 
 # What differs from a plain directory, and why it may.
 EXCEPTIONS = (
@@ -251,6 +254,165 @@ class HostChangesAtOnce(Mounted):
         for i in range(self.rounds):
             self.put("d/%d" % i, b"")
             self.assertEqual(len(os.listdir(self.path("d"))), i + 1)
+
+
+class HostChangesAreTold(Mounted):
+    """Those who watch a shared tree with inotify hear of what the host does, by way of the agent's own program."""
+    options = ("--shared",)
+
+    def setUp(self):
+        if not os.access(REPEAT, os.X_OK):
+            self.skipTest("no agent in this build")
+        super().setUp()
+        self.repeater = subprocess.Popen([REPEAT, self.mount])
+        self.addCleanup(self.stop)
+
+    def stop(self):
+        if self.repeater:
+            os.utime(os.path.join(self.mount, "changes"))  # as the agent does at its end
+            self.assertEqual(self.repeater.wait(timeout=30), 0)
+            self.repeater = None
+        super().stop()
+
+    def watch(self, *names):
+        watcher = inotify.Inotify(*(self.path(name) for name in names))
+        self.addCleanup(watcher.close)
+        self.prefix = len(self.path(""))
+        return watcher
+
+    def told(self, watcher, *wanted):
+        """Waits for the last of these, 'watched name event' each, and compares all there were; those given more than once too."""
+        seen, end = [], time.monotonic() + 10
+        while not seen or seen[-1] != wanted[-1]:
+            if time.monotonic() > end:
+                break
+            seen += ["%s %s %s" % (path[self.prefix:], name, event) for path, name, event in watcher.read(0.1)]
+        # The host may be looked at between two of its system calls: then an event comes twice.
+        self.assertEqual(sorted(set(seen)), sorted(wanted))
+
+    def settle(self, watcher):
+        """Until the program has begun to read."""
+        self.put("ready", b"")
+        for _ in range(100):
+            if watcher.read(0.1):
+                break
+            self.put("ready", b"")
+        os.unlink(os.path.join(self.host, "ready"))
+        end = time.monotonic() + 10
+        while time.monotonic() < end and (".", "delete") not in [(path[-1], event) for path, _, event in watcher.read(0.1)]:
+            pass
+
+    def test_files(self):
+        os.makedirs(os.path.join(self.host, "a/b"))
+        self.put("a/b/f", b"text")
+        watcher = self.watch("a/b", "a/b/f", ".")
+        self.settle(watcher)
+        with open(os.path.join(self.host, "a/b/f"), "ab") as f:
+            f.write(b" and more")
+            f.flush()
+            self.told(watcher, "a/b f modify", "a/b/f  modify")
+        self.told(watcher, "a/b f close_write", "a/b/f  close_write")
+        self.assertEqual(self.get("a/b/f"), b"text and more")
+        os.chmod(os.path.join(self.host, "a/b/f"), 0o600)
+        self.told(watcher, "a/b f attrib", "a/b/f  attrib")
+        self.assertEqual(os.stat(self.path("a/b/f")).st_mode & 0o777, 0o600)
+
+    def test_replaced(self):
+        self.put("f", b"text")
+        self.put("new", b"other text")
+        watcher = self.watch(".", "f")
+        self.settle(watcher)
+        self.assertEqual(self.get("f"), b"text")
+        os.rename(os.path.join(self.host, "new"), os.path.join(self.host, "f"))
+        self.told(watcher, "f  modify", "f  attrib", "f  delete_self", "f  ignored", ". f delete", ". f create", ". f modify",
+                  ". f close_write")
+        self.assertEqual(self.get("f"), b"other text")
+        # What is there now is told of by its new watch, and the other name had never been seen.
+        watcher = self.watch("f")
+        self.put("f", b"more")
+        self.told(watcher, "f  modify", "f  close_write")
+
+    def test_names(self):
+        watcher = self.watch(".")
+        self.settle(watcher)
+        os.mkdir(os.path.join(self.host, "d"))
+        self.told(watcher, ". d create")
+        os.symlink("x", os.path.join(self.host, "l"))
+        self.told(watcher, ". l create")
+        os.rename(os.path.join(self.host, "d"), os.path.join(self.host, "e"))
+        self.told(watcher, ". d delete", ". e create")
+        # What the guest's kernel was told in between is true.
+        self.assertEqual(sorted(os.listdir(self.guest)), ["e", "l"])
+        self.put("e/f", b"in it")
+        self.assertEqual(self.get("e/f"), b"in it")
+        os.unlink(os.path.join(self.host, "e/f"))
+        os.rmdir(os.path.join(self.host, "e"))
+        self.told(watcher, ". e delete")
+        self.assertEqual(os.listdir(self.guest), ["l"])
+        self.assertEqual(os.readlink(self.path("l")), "x")
+
+    def test_open_file_is_kept(self):
+        """One who has the replaced file open goes on with the old one, and one who maps it sees what is written in place."""
+        self.put("f", b"old text")
+        with open(self.path("f"), "r+b") as f, mmap.mmap(f.fileno(), 0) as mapped:
+            watcher = self.watch(".", "f")
+            self.settle(watcher)
+            with open(os.path.join(self.host, "f"), "r+b") as host:
+                host.write(b"new")
+            self.told(watcher, ". f modify", "f  modify", ". f close_write", "f  close_write")
+            self.assertEqual(os.pread(f.fileno(), 100, 0), b"new text")
+            self.assertEqual(mapped[:], b"new text")
+            self.put("g", b"another")
+            self.told(watcher, ". g create", ". g modify", ". g close_write")
+            os.rename(os.path.join(self.host, "g"), os.path.join(self.host, "f"))
+            self.told(watcher, ". g delete", "f  modify", "f  attrib", ". f delete", ". f create", ". f modify",
+                      ". f close_write")
+            self.assertEqual(os.pread(f.fileno(), 100, 0), b"new text")
+            os.pwrite(f.fileno(), b"OLD", 0)
+            self.assertEqual(os.pread(f.fileno(), 100, 0), b"OLD text")
+        self.assertEqual(self.get("f"), b"another")
+        with open(os.path.join(self.host, "f"), "rb") as f:
+            self.assertEqual(f.read(), b"another")
+
+    def test_no_echo(self):
+        self.put("f", b"text")
+        watcher = self.watch(".", "f")
+        self.settle(watcher)
+        with open(self.path("f"), "wb") as f:
+            f.write(b"by the guest")
+        os.chmod(self.path("f"), 0o600)
+        expected = [". f modify", "f  modify", ". f modify", "f  modify", ". f close_write", "f  close_write", ". f attrib",
+                    "f  attrib"]
+        time.sleep(0.3)
+        seen = ["%s %s %s" % (path[self.prefix:], name, event) for path, name, event in watcher.read()]
+        self.assertEqual(seen, expected)
+        # Both write the same file, in turns: the guest hears of the host's part alone, and each once.
+        for i in range(20):
+            self.put("f", b"%d" % i)
+            self.told(watcher, ". f modify", "f  modify", ". f close_write", "f  close_write")
+            self.assertEqual(self.get("f"), b"%d" % i)
+            with open(self.path("g"), "w") as f:
+                f.write("%d" % i)
+            time.sleep(0.06)
+            seen = {event for _, name, event in watcher.read() if name == "f"}
+            self.assertEqual(seen, set())
+
+    def test_storm(self):
+        """More than can be told: it goes on afterwards, and no time is wrong."""
+        watcher = self.watch(".")
+        self.settle(watcher)
+        for i in range(5000):
+            self.put("f%d" % i, b"x")
+        for i in range(5000):
+            os.unlink(os.path.join(self.host, "f%d" % i))
+        end, seen = time.monotonic() + 60, []
+        self.put("last", b"x")
+        while time.monotonic() < end and "last" not in [name for _, name, _ in seen]:
+            seen = watcher.read(0.5)
+            self.put("last", b"x")
+        self.assertIn("last", [name for _, name, _ in seen])
+        self.assertEqual(os.listdir(self.guest), ["last"])
+        self.assertGreater(os.stat(os.path.join(self.host, "last")).st_mtime, time.time() - 600)
 
 
 class Programs(Mounted):

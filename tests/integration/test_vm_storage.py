@@ -6,11 +6,13 @@ import shutil
 import sqlite3
 import subprocess
 import threading
+import time
 import unittest
 
-from harness import Case, TIME_SCALE
+from harness import BUILD, Case, TIME_SCALE
 
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
+WATCH = os.path.join(BUILD, "tests/integration/watch")
 
 
 def bind(destination, source, *options):
@@ -82,6 +84,90 @@ class HostChanges(Volume):
         for i in range(10):
             tell("echo %d >/data/f; mv /data/f /data/g" % i)
             self.assertEqual(self.get("g"), "%d\n" % i)
+
+
+class HostChangesAreTold(Volume):
+    """inotify in the guest, of what the host does below bind mounts. What is told exactly is in test_fs.HostChangesAreTold."""
+
+    def watch(self, *paths):
+        """Returns the container's shell, and a function that waits for lines of watch.c and returns those since the last time."""
+        if not os.access(WATCH, os.X_OK):
+            self.skipTest("no watch in this build")
+        tools = os.path.join(self.work, "tools")
+        os.mkdir(tools)
+        shutil.copy(WATCH, tools)
+        os.makedirs(self.volume + "/in/deep")
+        self.put("single", "one")
+        self.put("in/deep/f", "one")
+        tell = self.shell(bind("/data", self.volume), bind("/ro", self.volume + "/in", "ro"),
+                          bind("/etc/single", self.volume + "/single"), bind("/tools", tools, "ro"))
+        tell("/tools/watch %s >/log 2>&1 &" % " ".join(paths))
+        self.seen = 0
+
+        def told(*wanted, provoke=None):
+            end = time.monotonic() + 10 * min(TIME_SCALE, 4)
+            while True:
+                lines = tell("cat /log").splitlines()
+                if not set(wanted) - set(lines[self.seen:]):
+                    break
+                self.assertLess(time.monotonic(), end, (wanted, lines))
+                if provoke:
+                    provoke()
+            lines, self.seen = lines[self.seen:], len(lines)
+            return lines
+        told("ready")
+        told("/data ready close_write", provoke=lambda: self.put("ready", "x"))
+        return tell, told
+
+    def fsd_watches(self):
+        """How many watches each file server on this machine has."""
+        counts = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/comm" % pid) as f:
+                    if f.read() != "moat-fsd\n":
+                        continue
+                counts.append(0)
+                for name in os.listdir("/proc/%s/fdinfo" % pid):
+                    with open("/proc/%s/fdinfo/%s" % (pid, name)) as f:
+                        counts[-1] += sum(line.startswith("inotify wd") for line in f)
+            except FileNotFoundError:
+                pass
+        return counts
+
+    def test_inotify(self):
+        tell, told = self.watch("/data", "/data/in/deep", "/data/in/deep/f", "/ro/deep", "/etc/single")
+        with open(self.volume + "/in/deep/f", "a") as f:
+            f.write(" and more")
+        told("/data/in/deep f modify", "/data/in/deep/f - modify", "/data/in/deep f close_write", "/ro/deep f modify",
+             "/ro/deep f close_write")
+        os.chmod(self.volume + "/in/deep/f", 0o600)
+        told("/data/in/deep f attrib", "/ro/deep f attrib")
+        self.put("in/deep/new", "other")
+        told("/data/in/deep new close_write", "/ro/deep new create")
+        os.rename(self.volume + "/in/deep/new", self.volume + "/in/deep/f")
+        told("/data/in/deep f modify", "/data/in/deep/f - modify", "/data/in/deep/f - delete_self", "/data/in/deep new delete",
+             "/data/in/deep f create", "/ro/deep f modify")
+        self.assertEqual(tell("cat /data/in/deep/f /ro/deep/f"), "otherother")
+        os.unlink(self.volume + "/in/deep/f")
+        told("/data/in/deep f delete", "/ro/deep f delete")
+        # A file that is mounted by itself: written in place it is told, replaced it stays what it was.
+        self.put("single", "two")
+        told("/etc/single - modify", "/etc/single - close_write", "/data single modify")
+        os.mkdir(self.volume + "/dir")
+        told("/data dir create")
+        os.rmdir(self.volume + "/dir")
+        told("/data dir delete")
+        # What the guest does itself is told by its own kernel, once.
+        tell("echo own >/data/own; rm /data/own; find / -xdev >/dev/null")
+        self.put("last", "x")
+        lines = told("/data last close_write")
+        self.assertEqual([line for line in lines if " own " in line],
+                         ["/data own create", "/data own modify", "/data own close_write", "/data own delete"])
+        # The root file system, of which find has seen all, is not watched: these are /data, its in and deep, single and tools.
+        counts = self.fsd_watches()
+        self.assertEqual(len(counts), 1)
+        self.assertIn(counts[0], range(4, 8))
 
 
 class Shared(Volume):

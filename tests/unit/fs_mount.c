@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,29 +18,73 @@
 
 #define BUFFER_SIZE (1u << 21) /* a request of 1 MiB and its headers */
 
+struct buffers {
+	uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
+};
+
+static int answer(int fuse, const struct buffers *buffers, uint32_t size, struct err *err)
+{
+	if (size && write(fuse, buffers->out, size) < 0 && errno != ENOENT)
+		return err_set(err, errno, "write %u bytes to /dev/fuse", size);
+	return 0;
+}
+
+/* A request that waits lies in `parked`, of readable_count 0 while there is none. */
+static int serve_parked(struct session *session, int fuse, struct chain *parked,
+			const struct buffers *buffers, struct err *err)
+{
+	uint32_t size;
+
+	if (!parked->readable_count || !session_has_changes(session))
+		return 0;
+	size = session_serve_parked(session, parked);
+	if (size == SESSION_PARKED)
+		return 0;
+	parked->readable_count = 0;
+	return answer(fuse, buffers, size, err);
+}
+
 static int serve(struct session *session, int fuse, struct err *err)
 {
-	static uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
+	static struct buffers now, waiting;
+	struct pollfd fds[] = { { fuse, POLLIN, 0 }, { session->watches.fd, POLLIN, 0 } };
+	struct chain parked = { 0 };
 
-	for (;;) {
+	while (poll(fds, 2, -1) > 0) {
 		struct chain chain = { .readable_count = 1, .writable_count = 1 };
-		ssize_t n = read(fuse, in, sizeof(in));
-		uint32_t answer;
+		uint32_t size;
+		ssize_t n;
 
+		if (fds[1].revents)
+			session_watch(session);
+		if (serve_parked(session, fuse, &parked, &waiting, err) < 0)
+			return -1;
+		if (!fds[0].revents)
+			continue;
+		n = read(fuse, now.in, sizeof(now.in));
 		if (n < 0 && errno == ENODEV) /* unmounted */
 			return 0;
 		if (n < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN))
 			continue;
 		if (n < 0)
 			return err_set(err, errno, "read /dev/fuse");
-		chain.iov[0] = (struct iovec){ in, (size_t)n };
-		chain.iov[1] = (struct iovec){ out, sizeof(out) };
+		chain.iov[0] = (struct iovec){ now.in, (size_t)n };
+		chain.iov[1] = (struct iovec){ now.out, sizeof(now.out) };
 		chain.readable_size = (uint32_t)n;
-		chain.writable_size = sizeof(out);
-		answer = session_serve(session, &chain);
-		if (answer && write(fuse, out, answer) < 0 && errno != ENOENT)
-			return err_set(err, errno, "write %u bytes to /dev/fuse", answer);
+		chain.writable_size = sizeof(now.out);
+		size = session_serve(session, &chain);
+		if (size == SESSION_PARKED) {
+			memcpy(&waiting.in, &now.in, (size_t)n);
+			parked = chain;
+			parked.iov[0].iov_base = waiting.in;
+			parked.iov[1].iov_base = waiting.out;
+		} else if (answer(fuse, &now, size, err) < 0) {
+			return -1;
+		}
+		if (serve_parked(session, fuse, &parked, &waiting, err) < 0)
+			return -1;
 	}
+	return err_set(err, errno, "poll /dev/fuse");
 }
 
 struct options {
@@ -61,6 +106,7 @@ static int run(const struct options *options, struct err *err)
 	session = session_new(1u << 20, options->open, err);
 	if (!session || session_add_tree(session, &add, tree, err) < 0)
 		return -1;
+	watches_init(&session->watches, WATCHES_UID_OWN);
 	if (options->cached)
 		session->nodes.cached_max = options->cached;
 	snprintf(text, sizeof(text),

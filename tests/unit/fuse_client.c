@@ -10,6 +10,67 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static void add_answer(const struct fuse_client *client, struct chain *chain)
+{
+	uint32_t first = client->room < 21 ? client->room : 21;
+
+	chain->writable_size = client->room;
+	if (client->room)
+		chain->iov[chain->readable_count + chain->writable_count++] =
+			(struct iovec){ client->answer, first };
+	if (client->room > first)
+		chain->iov[chain->readable_count + chain->writable_count++] =
+			(struct iovec){ client->answer + first, client->room - first };
+	memset(client->answer, 0xee, sizeof(struct fuse_out_header));
+}
+
+static int answered(struct fuse_client *client, uint32_t n)
+{
+	const struct fuse_out_header *out = (void *)client->answer;
+
+	client->answered = 0;
+	if (!n)
+		return 1;
+	if (out->len != n || out->unique != 77 || out->error > 0 || n > client->room)
+		abort();
+	client->answered = n - sizeof(*out);
+	if (out->error && client->answered)
+		abort();
+	return out->error;
+}
+
+/* Its parts are the caller's: it is copied. */
+static void park(struct fuse_client *client, struct chain *chain)
+{
+	if (client->parked)
+		abort(); /* there may be one only */
+	client->parked_size = chain->readable_size;
+	client->parked = xcalloc(1, client->parked_size);
+	chain->read_done = 0;
+	chain_read(chain, client->parked, client->parked_size);
+}
+
+int client_wait(struct fuse_client *client)
+{
+	struct chain chain = { .readable_count = 1,
+			       .readable_size = (uint32_t)client->parked_size,
+			       .iov = { { client->parked, client->parked_size } } };
+	uint32_t n;
+
+	session_watch(client->session);
+	if (!client->parked)
+		abort();
+	if (!session_has_changes(client->session))
+		return CLIENT_PARKED;
+	add_answer(client, &chain);
+	n = session_serve_parked(client->session, &chain);
+	if (n == SESSION_PARKED)
+		return CLIENT_PARKED;
+	free(client->parked);
+	client->parked = NULL;
+	return answered(client, n);
+}
+
 int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, const void *arg,
 		size_t arg_size, const void *text, size_t text_size)
 {
@@ -20,8 +81,7 @@ int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, cons
 				     .uid = client->uid,
 				     .gid = client->gid,
 				     .pid = 1 };
-	struct fuse_out_header *out = (void *)client->answer;
-	struct chain chain = { .readable_size = in.len, .writable_size = client->room };
+	struct chain chain = { .readable_size = in.len };
 	uint32_t n;
 
 	/* In pieces, as a guest may cut a request where it likes. */
@@ -31,26 +91,13 @@ int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, cons
 		chain.iov[chain.readable_count++] = (struct iovec){ (void *)arg, arg_size };
 	if (text_size)
 		chain.iov[chain.readable_count++] = (struct iovec){ (void *)text, text_size };
-	if (client->room) {
-		uint32_t first = client->room < 21 ? client->room : 21;
-
-		chain.iov[chain.readable_count + chain.writable_count++] =
-			(struct iovec){ client->answer, first };
-		if (client->room > first)
-			chain.iov[chain.readable_count + chain.writable_count++] =
-				(struct iovec){ client->answer + first, client->room - first };
-	}
-	memset(client->answer, 0xee, sizeof(*out));
+	add_answer(client, &chain);
 	n = session_serve(client->session, &chain);
-	client->answered = 0;
-	if (!n)
-		return 1;
-	if (out->len != n || out->unique != 77 || out->error > 0 || n > client->room)
-		abort();
-	client->answered = n - sizeof(*out);
-	if (out->error && client->answered)
-		abort();
-	return out->error;
+	if (n == SESSION_PARKED) {
+		park(client, &chain);
+		return CLIENT_PARKED;
+	}
+	return answered(client, n);
 }
 
 int client_name(struct fuse_client *client, uint32_t opcode, uint64_t node, const void *arg,
@@ -91,6 +138,7 @@ void client_open(struct fuse_client *client, uint32_t tree_flags)
 	must(chmod(client->directory, 0755) == 0, "open it to all");
 	client->session = session_new(4096, 256, &err);
 	must(client->session, "make a session");
+	watches_init(&client->session->watches, WATCHES_UID_OWN);
 	must(session_add_tree(client->session, &add, open(tree, O_PATH | O_CLOEXEC), &err) == 0,
 	     "add the tree");
 	must(session_enter(client->session, &err) == 0, "enter");
@@ -105,6 +153,7 @@ void client_close(struct fuse_client *client)
 	must(chdir("/") == 0, "leave");
 	must(path_remove_tree(AT_FDCWD, client->directory, NULL) == 0, "clean up");
 	free(client->answer);
+	free(client->parked);
 }
 
 uint64_t client_lookup(struct fuse_client *client, uint64_t dir, const char *name)

@@ -14,7 +14,11 @@ struct fuse_client {
 	uint8_t *answer; /* header and payload of the last one */
 	size_t answered; /* bytes of payload */
 	uint32_t room;	 /* of the writable part, header included */
+	uint8_t *parked; /* a request that waits */
+	size_t parked_size;
 };
+
+#define CLIENT_PARKED 2
 
 /* client_open() - a session with all that a current kernel offers. */
 void client_open(struct fuse_client *client, uint32_t tree_flags);
@@ -22,10 +26,14 @@ void client_close(struct fuse_client *client);
 
 /*
  * client_call() - one request: argument, then text (which may be NULL).
- * Returns the answer's error, 0 or negative; 1 where there was no answer.
+ * Returns the answer's error, 0 or negative; 1 where there was no answer; CLIENT_PARKED where it
+ * will come later.
  */
 int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, const void *arg,
 		size_t arg_size, const void *text, size_t text_size);
+/* client_wait() - what the host did is taken in; returns as client_call() would for the one that
+ * waits. */
+int client_wait(struct fuse_client *client);
 /* client_name() - the same with one name, or two, each with its NUL. */
 int client_name(struct fuse_client *client, uint32_t opcode, uint64_t node, const void *arg,
 		size_t arg_size, const char *name, const char *second);

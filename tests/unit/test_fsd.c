@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "fs/changes.h"
 #include "fs/fsd.h"
 #include "virtio/virtqueue.h"
 
@@ -118,15 +119,20 @@ static bool readable(int fd, int timeout)
 	return poll(&poll_fd, 1, timeout) == 1 && poll_fd.revents & POLLIN;
 }
 
-static uint32_t add_tree(struct fixture *f, uint32_t index, const char *path)
+static uint32_t add_tree_as(struct fixture *f, uint32_t index, uint32_t flags, const char *path)
 {
-	struct fs_tree_add add = { .index = index };
+	struct fs_tree_add add = { .index = index, .flags = flags };
 	_cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
 
 	assert_int_equal(fd_send(f->monitor_fd, &add, sizeof(add), &fd, 1), 0);
 	assert_true(readable(f->monitor_fd, PATIENCE));
 	assert_int_equal(read(f->monitor_fd, &add, sizeof(add)), sizeof(add));
 	return add.index;
+}
+
+static uint32_t add_tree(struct fixture *f, uint32_t index, const char *path)
+{
+	return add_tree_as(f, index, 0, path);
 }
 
 static void start(struct fixture *f, uint64_t desc)
@@ -328,6 +334,67 @@ static void trees_that_are_none(void **state)
 	assert_int_equal(add.index, UINT32_MAX);
 }
 
+/* Opens the file of fs/changes.h and reads it: with slot 2, which comes back when there is
+ * something. */
+static void wait_for_changes(struct fixture *f)
+{
+	struct fuse_open_in open = { 0 };
+	struct fuse_read_in in = { .size = 0x1000 - sizeof(struct fuse_out_header) };
+	uint64_t node = lookup(f, FUSE_ROOT_ID, CHANGES_NAME, 0);
+	const struct fuse_out_header *out;
+
+	put(f, 1, FUSE_OPEN, node, &open, sizeof(open));
+	kick(f);
+	out = get(f, 1);
+	assert_int_equal(out->error, 0);
+	in.fh = ((const struct fuse_open_out *)(out + 1))->fh;
+	put(f, 2, FUSE_READ, node, &in, sizeof(in));
+	kick(f);
+}
+
+static void a_read_that_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct fuse_setattr_in attr = { .valid = FATTR_MTIME };
+	const struct fuse_out_header *out;
+	const struct change_record *record;
+	char path[96];
+	uint64_t tree;
+
+	start(f, DESC);
+	init(f);
+	assert_int_equal(add_tree_as(f, 0, FS_TREE_SHARED, f->directory), 0);
+	tree = lookup(f, FUSE_ROOT_ID, "0", 0);
+	wait_for_changes(f);
+	lookup(f, tree, "none", 0); /* others are served meanwhile */
+	assert_int_equal(((struct vring_used *)at(f, USED))->idx, f->used);
+	snprintf(path, sizeof(path), "%s/file", f->directory);
+	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
+	out = get(f, 1);
+	assert_int_equal(out->unique, 2);
+	record = (const void *)(out + 1);
+	assert_int_equal(record->kinds, CHANGE_MADE);
+	assert_string_equal((const char *)(record + 1), "0/file");
+	/* A reset while it waits: it does not come back, and the next one is served. */
+	reset(f);
+	start(f, DESC);
+	init(f);
+	tree = lookup(f, FUSE_ROOT_ID, "0", 0);
+	wait_for_changes(f);
+	reset(f);
+	start(f, DESC);
+	init(f);
+	tree = lookup(f, FUSE_ROOT_ID, "0", 0);
+	wait_for_changes(f);
+	/* What another request brings about wakes it, too: a change of the file itself. */
+	put(f, 1, FUSE_SETATTR, lookup(f, FUSE_ROOT_ID, CHANGES_NAME, 0), &attr, sizeof(attr));
+	kick(f);
+	assert_int_equal(get(f, 1)->unique, 1);
+	out = get(f, 1);
+	assert_int_equal(out->unique, 2);
+	assert_int_equal(out->len, sizeof(*out));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -335,6 +402,7 @@ int main(void)
 		TEST(serves_and_resets),	 TEST(many_at_once),
 		TEST(kicked_before_it_listens),	 TEST(broken_rings),
 		TEST(a_vmm_that_makes_no_sense), TEST(trees_that_are_none),
+		TEST(a_read_that_waits),
 	};
 
 	return cmocka_run_group_tests_name("fsd", tests, NULL, NULL);
