@@ -78,6 +78,9 @@ struct vmm_config {
 #define VMM_PORT_CONTROL 1u  /* ttrpc: the agent serves, the monitor asks */
 #define VMM_PORT_FIRST	 16u /* the first port for streams */
 
+/* In the environment of init, where the guest that boots is to be saved as a template. */
+#define VMM_TIDY "moat_tidy"
+
 /* From the monitor to the vmm, with descriptors where said. */
 enum vmm_request_type {
 	/*

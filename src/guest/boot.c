@@ -12,25 +12,33 @@
 #include "fs/fsd.h"
 #include "guest/disk.h"
 #include "guest/repeat.h"
+#include "vmm/vmm.h"
 
 #include <fcntl.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CGROUP_ROOT    "/sys/fs/cgroup"
 #define CONTROL_MAX    4096
 #define READ_AHEAD_KIB "512"
+#define TIDY_MAX       (8ul << 20) /* boot leaves less than that behind in small pieces */
+#define LIST_PAGES     256ul	   /* 1 MiB for each processor */
+#define FRACTION_MIN   8ul	   /* the kernel's own limit */
 #define SETTLE_ROUNDS  500
 #define SETTLE_NS      10000000L /* of one round: 10 ms */
 
@@ -133,9 +141,50 @@ int boot_protect(struct err *err)
 	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "-1000", err);
 }
 
+/*
+ * What the lists of free pages of each processor hold is not reported to the host, and since Linux
+ * 6.7 they grow to an eighth of the memory. The limit is a fraction of it, for each of them.
+ */
+static int limit_page_lists(struct err *err)
+{
+	unsigned long pages, fraction, cpus = (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
+	struct sysinfo info;
+	char text[24];
+
+	if (sysinfo(&info) < 0)
+		return err_set(err, errno, "ask how much memory there is");
+	pages = info.totalram * info.mem_unit / (unsigned long)sysconf(_SC_PAGESIZE);
+	fraction = pages / (LIST_PAGES * cpus);
+	snprintf(text, sizeof(text), "%lu", fraction < FRACTION_MIN ? FRACTION_MIN : fraction);
+	return file_write(AT_FDCWD, "/proc/sys/vm/percpu_pagelist_high_fraction", text, err);
+}
+
 int boot_memory(struct err *err)
 {
+	if (limit_page_lists(err) < 0) /* a kernel that has no such lists is none the worse */
+		log_debug("%s", err->text);
 	return file_write(AT_FDCWD, "/proc/sys/vm/overcommit_memory", "1", err);
+}
+
+/*
+ * Pages are zero when a program gets them. So they are taken, and given back: the kernel hands out
+ * those first that it used last, and splits large pieces of memory, which nobody has touched, only
+ * when there are no small ones left.
+ */
+void boot_tidy(void)
+{
+	struct sysinfo info;
+	size_t size = TIDY_MAX;
+	void *pages;
+
+	if (!getenv(VMM_TIDY) || sysinfo(&info) < 0)
+		return;
+	if (size > info.freeram / 4 * info.mem_unit)
+		size = info.freeram / 4 * info.mem_unit;
+	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		     -1, 0);
+	if (pages != MAP_FAILED)
+		munmap(pages, size);
 }
 
 int boot_loopback(struct err *err)

@@ -26,9 +26,16 @@ int boot_protect(struct err *err);
 
 /*
  * boot_memory() - let programs reserve more than the machine has, as on a host that is larger than
- * the container's limit: what counts is what they use. 0, or -1.
+ * the container's limit: what counts is what they use. And have most of the free memory where it is
+ * reported to the host. 0, or -1.
  */
 int boot_memory(struct err *err);
+
+/*
+ * boot_tidy() - where the vmm asks for it (VMM_TIDY): have zeros in free memory, which then needs
+ * no place in a template, nor in any machine that starts from it.
+ */
+void boot_tidy(void);
 
 /* boot_loopback() - set the interface lo up. Returns 0, or -1 with err set. */
 int boot_loopback(struct err *err);

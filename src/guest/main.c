@@ -34,6 +34,7 @@ static int serve(struct agent *agent, struct err *err)
 	if (boot_mounts(err) < 0 || boot_protect(err) < 0 || boot_memory(err) < 0 ||
 	    boot_loopback(err) < 0 || agent_init(agent, &guest, err) < 0)
 		return -1;
+	boot_tidy();
 	control = vsock_begin(VMM_PORT_CONTROL, err);
 	if (control < 0 || vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
 	    boot_trees(err) < 0 || agent_serve(agent, fd_steal(&control), err) < 0)

@@ -151,11 +151,12 @@ static uint32_t device_id(const struct vmm *vmm, unsigned int index)
 	return index < vmm->first_net ? index : VMM_NET_ID + index - vmm->first_net;
 }
 
-static char *make_cmdline(const struct vmm *vmm, const char *callers)
+static char *make_cmdline(const struct vmm *vmm, const struct vmm_config *config)
 {
-	char *cmdline = xasprintf("%s %s %s", CMDLINE_MACHINE,
+	char *cmdline = xasprintf("%s %s %s%s", CMDLINE_MACHINE,
 				  vmm->serial ? CMDLINE_CONSOLE : CMDLINE_NO_CONSOLE,
-				  callers ? callers : "");
+				  config->cmdline ? config->cmdline : "",
+				  config->template_key ? " " VMM_TIDY "=1" : "");
 
 	for (unsigned int i = 0; i < vmm->devices; i++) {
 		char *longer = xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u:%u", cmdline,
@@ -194,7 +195,7 @@ static uint32_t interrupt_lines(const struct vmm *vmm)
 static int load(struct vmm *vmm, const struct vmm_config *config, struct x86_kernel *kernel,
 		struct err *err)
 {
-	_cleanup_free_ char *cmdline = make_cmdline(vmm, config->cmdline);
+	_cleanup_free_ char *cmdline = make_cmdline(vmm, config);
 
 	if (x86_kernel_load(&vmm->memory, config->kernel_fd, kernel, err) < 0)
 		return config->kernel_name ? err_wrap(err, "load %s", config->kernel_name) : -1;

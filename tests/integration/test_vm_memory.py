@@ -34,6 +34,11 @@ def memory_of(vmm):
 class Memory(Case):
     level = "vm"
 
+    def run_ok(self):
+        done = self.run_container()
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout.decode()
+
     def test_free_memory_goes_back(self):
         """A file of 48 MiB in a tmpfs, which is not there any more: the guest reports within seconds."""
         def change(config):
@@ -54,6 +59,26 @@ class Memory(Case):
         # And it is the guest's as soon as that wants it.
         self.ok("exec", name, "sh", "-c", "head -c 50331648 /dev/zero >/dev/shm/y")
         self.assertGreater(memory_of(vmm), full - 8 * MIB)
+        self.ok("delete", "--force", name)
+
+    def test_free_memory_is_not_kept(self):
+        """Lists of free pages are not reported: what a processor's hold stays near 1 MiB, also after much was given to it."""
+        self.bundle("sh", "-c", "head -c 16777216 /dev/zero >/dev/shm/x; rm /dev/shm/x; "
+                    "awk '/count:/ { pages += $2 } END { print pages }' /proc/zoneinfo; nproc")
+        pages, processors = self.run_ok().split()
+        self.assertLess(int(pages), 512 * int(processors))
+
+    def test_idle(self):
+        """What a machine that began with a template has of the host when its workload sleeps; its kernel's code is the file's."""
+        self.settings["memory"] = 128 * MIB
+        self.write_settings()
+        self.bundle("true")
+        self.run_ok()  # makes the template, if there is none
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        vmm = vmm_of(self.pid(name))
+        self.wait_until(lambda: memory_of(vmm) <= 24 * MIB, "it has at most 24 MiB", 60)
         self.ok("delete", "--force", name)
 
     def set_aside(self, pages):
