@@ -72,7 +72,12 @@ class Net(EngineCase):
         """--network host"""
         self.kept_from("--network", "host", levels=["sandbox"], says="network namespace")
         if self.level == "vm" and self.family == "docker":
-            self.refused("run", "--rm", "--network", "host", BUSYBOX, "true", says="a microVM cannot use the host's own network")
+            done = self.engine.call("run", "--rm", "--network", "host", BUSYBOX, "ls", "/sys/class/net")
+            if done.returncode == 0:  # docker 28 names no namespace
+                self.assertEqual(done.stdout.split(), ["lo"])
+            else:
+                self.assertIn("a microVM cannot use the host's own network", done.stderr)
+            self.skipTest("a microVM cannot use the host's own network: it is refused, or has none (docker 28)")
         if self.level == "vm":
             self.assertEqual(self.run_("ls", "/sys/class/net", flags=["--network", "host"]).split(), ["lo"])
             self.skipTest("a microVM cannot use the host's own network, and has none")
