@@ -36,7 +36,7 @@ void network_release(struct network *network);
 /*
  * network_attach() - look at a network namespace, and forward its interfaces to taps.
  * @namespace: a descriptor of it, the caller's; -1: the one that the caller is in.
- * @pairs: how many queues a tap is to have, 1 to NETWORK_PAIRS_MAX.
+ * @pairs: how many queues a tap is to have, 1 to NETWORK_PAIRS_MAX; it may get one, see pairs.
  *
  * An interface is one that is up, is an Ethernet, and is not part of a bridge. Fills network, which
  * is to be released in both cases; the taps and the table last as long as their descriptors.

@@ -54,6 +54,9 @@ static int attach(struct network *network, struct err *err)
 	if (link < 0 || network_look(network, link, err) < 0)
 		return -1;
 	count = network->message->n_interfaces;
+	for (size_t i = 0; i < count; i++)
+		if (network->of_program[i]) /* which has one queue for all that comes and goes */
+			network->pairs = 1;
 	for (size_t i = 0; i < count; i++) {
 		struct forward *forward = &forwards[i];
 
