@@ -76,7 +76,8 @@ class Manager(EngineCase):
                 self.assertEqual((self.show("TasksMax"), self.file("pids.max")), ("60", "60"))
             return
         self.assertGreater(memory, 64 * MIB)  # with the machine's own; the workload's is in it
-        self.assertEqual(self.exec(name, "sh", "-c", "sleep 0.3; cat /sys/fs/cgroup/memory.max"), "%d\n" % (64 * MIB))
+        if self.family != "containerd":  # ctr's configurations mount no cgroup file system
+            self.assertEqual(self.exec(name, "sh", "-c", "sleep 0.3; cat /sys/fs/cgroup/memory.max"), "%d\n" % (64 * MIB))
 
     def check_update(self, name):
         self.cli("update", "--memory", "48m", "--memory-swap", "96m", "--pids-limit", "50", name)
