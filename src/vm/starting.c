@@ -102,7 +102,8 @@ static void network_failed(struct monitor *monitor, struct err *err)
 static void wait_for_network(struct monitor *monitor, int *table)
 {
 	fd_replace(&monitor->network_table, fd_steal(table));
-	monitor_set_timer(monitor, monitor->container->settings->guest_timeout * 1000);
+	if (!monitor->killed)
+		monitor_set_timer(monitor, monitor->container->settings->guest_timeout * 1000);
 }
 
 void starting_late(struct monitor *monitor)
