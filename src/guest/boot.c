@@ -15,6 +15,8 @@
 #include "vmm/vmm.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <linux/sched/types.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -134,8 +137,25 @@ int boot_trees(struct err *err)
 	return 0;
 }
 
+/* Its processes have the usual priority. */
+static int boot_priority(struct err *err)
+{
+	const struct sched_attr attr = {
+		.size = sizeof(attr),
+		.sched_policy = SCHED_NORMAL,
+		.sched_flags = SCHED_FLAG_RESET_ON_FORK,
+		.sched_nice = -20,
+	};
+
+	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
+		return err_set(err, errno, "give the agent a high priority");
+	return 0;
+}
+
 int boot_protect(struct err *err)
 {
+	if (boot_priority(err) < 0)
+		return -1;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "guard the agent's memory");
 	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "-1000", err);

@@ -21,7 +21,10 @@ int boot_mounts(struct err *err);
 /* boot_trees() - the files that the host lends. 0, or -1 with err set. */
 int boot_trees(struct err *err);
 
-/* boot_protect() - keep the workload's hands and the OOM killer's off the agent. 0, or -1. */
+/*
+ * boot_protect() - keep the workload's hands and the OOM killer's off the agent, and let it answer
+ * where thousands of processes want the processor. 0, or -1.
+ */
 int boot_protect(struct err *err);
 
 /*

@@ -182,7 +182,7 @@ class Guests(Case):
 
     def test_that_answers_neither_start_nor_exec(self):
         """Within the operator's time: a start ends the machine, whose program is not to begin later; an exec ends itself."""
-        patience = self.settings["guestTimeout"] = int(2 * host.TIME_SCALE)
+        patience = self.settings["guestTimeout"] = int(min(30, 2 * host.TIME_SCALE))
         self.write_settings()
         self.bundle("sh", "-c", "touch /began; exec sleep 1000")
         began = os.path.join(self.rootfs, "began")
@@ -245,6 +245,30 @@ class Guests(Case):
         self.assertEqual(status, 137)
         self.assertIn("out of memory", said)
         self.assertLess(took, 10 * host.TIME_SCALE)
+
+    @unittest.skipUnless(ALL, "takes a minute: MOAT_TEST_ALL=1 runs it")
+    def test_full_memory_and_a_fork_bomb(self):
+        """All commands come to an end, other machines do not notice, and it can be switched off."""
+        patience = self.settings["guestTimeout"] = int(min(30, 2 * host.TIME_SCALE))
+        self.write_settings()
+        self.bundle("sleep", "1000", change=lambda c: c["linux"].pop("resources", None))
+        name = self.create()
+        self.ok("start", name)
+        for script in ("f() { while :; do f & done; }; f", "dd if=/dev/zero of=/dev/shm/x bs=1M; sleep 1000"):
+            self.ok("exec", "--detach", name, "sh", "-c", script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.5 * host.TIME_SCALE)
+        self.config["process"]["args"] = ["echo", "here"]
+        self.write_config()
+        self.assertEqual(self.run_container(timeout=60).stdout, b"here\n")
+        took = {}
+        for args, most in ((("ps", name), 10), (("events", "--stats", name), 10), (("update", "--pids-limit", "5000", name), 10),
+                           (("exec", name, "true"), patience), (("kill", name, "USR1"), 10), (("kill", name, "KILL"), 20)):
+            began = time.monotonic()
+            done = self.moat(*args, timeout=60)
+            took[args[0], args[-1]] = done.returncode, round(time.monotonic() - began, 1), done.stderr
+            self.assertLess(time.monotonic() - began, most + 5 + 0.5 * host.TIME_SCALE, took)
+        self.wait_status(name, "stopped", 30)
+        self.ok("delete", name)
 
     def test_that_stands_still(self):
         """As one whose kernel spins: no answer, which is told in time, and SIGKILL switches the machine off."""
