@@ -321,7 +321,7 @@ void mmio_read(struct mmio_device *mmio, uint64_t offset, void *data, uint32_t s
 	memset(data, 0, size);
 	if (offset >= VIRTIO_MMIO_CONFIG) {
 		uint64_t at = offset - VIRTIO_MMIO_CONFIG;
-		/* It is written until the device appears. */
+		/* It is written until the device appears, as is the number of its queues. */
 		uint32_t end = is_absent(mmio) ? 0 : mmio->device->config_size;
 
 		/* Bytes behind the end read as zero. */
@@ -329,7 +329,7 @@ void mmio_read(struct mmio_device *mmio, uint64_t offset, void *data, uint32_t s
 			memcpy(data, mmio->device->config + at, size < end - at ? size : end - at);
 		return;
 	}
-	if (size != 4 || offset % 4)
+	if (size != 4 || offset % 4 || (is_absent(mmio) && offset > VIRTIO_MMIO_VENDOR_ID))
 		return;
 	pthread_mutex_lock(&mmio->lock);
 	value = register_read(mmio, offset);

@@ -12,8 +12,8 @@
 
 #define MEMORY_SIZE (32ull << 20) /* as test_hostile.c orders it */
 #define DEVICES	    0xd0000000ull
-#define DEVICES_MAX 8u
-#define QUEUES_MAX  4u
+#define DEVICES_MAX 10u
+#define QUEUES_MAX  6u /* a network card of two pairs has five */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

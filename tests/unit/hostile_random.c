@@ -101,6 +101,16 @@ static void write_vsock(uint64_t at)
 	header->fwd_cnt = below(4) ? below(65536) : (uint32_t)odd();
 }
 
+/* Which queue of a network card it is for depends on what was negotiated. */
+static void write_net_control(uint64_t at)
+{
+	struct virtio_net_ctrl_hdr *header = (void *)at;
+
+	header->class = (uint8_t)(below(8) ? VIRTIO_NET_CTRL_MQ : odd());
+	header->cmd = (uint8_t)(below(8) ? VIRTIO_NET_CTRL_MQ_VQ_PAIRS_SET : odd());
+	*(volatile uint16_t *)(at + sizeof(*header)) = (uint16_t)(below(4) ? below(4) : odd());
+}
+
 static void write_net(uint64_t at)
 {
 	struct virtio_net_hdr_v1 *header = (void *)at;
@@ -154,7 +164,10 @@ static void fill_buffer(unsigned int device, unsigned int queue)
 		write_vsock(at);
 		break;
 	case VIRTIO_ID_NET:
-		write_net(at);
+		if (below(4))
+			write_net(at);
+		else
+			write_net_control(at);
 		break;
 	default:
 		*(volatile uint64_t *)at = odd();
@@ -166,7 +179,7 @@ static void fill_buffer(unsigned int device, unsigned int queue)
 		volatile struct vring_desc *desc = &DESC(device, queue)[head];
 
 		desc[0].addr = at;
-		desc[0].len = below(3) ? 44 + below(100) : length();
+		desc[0].len = below(3) ? 44 + below(100) : below(3) ? 4 : length();
 		desc[0].flags = VRING_DESC_F_NEXT;
 		desc[0].next = (uint16_t)(head + 1);
 		desc[1].addr = BUFFERS(device, queue) + 0x4000;
@@ -230,7 +243,7 @@ void guest_random(uint64_t seed)
 {
 	own()->random = seed * 0x9e3779b97f4a7c15ull + 1;
 	for (;;) {
-		unsigned int device = below(DEVICES_MAX), queue = below(3);
+		unsigned int device = below(DEVICES_MAX), queue = below(below(4) ? 3 : QUEUES_MAX);
 
 		switch (below(16)) {
 		case 0:

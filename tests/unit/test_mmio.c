@@ -419,6 +419,7 @@ static void is_a_placeholder_at_first(void **state)
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_VERSION), 2);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_DEVICE_ID), 0);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_CONFIG), 0);
+	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_QUEUE_NUM_MAX), 0);
 	start(f);
 	assert_int_equal(get(&f->mmio, VIRTIO_MMIO_STATUS), 0);
 	kick(f);
