@@ -146,11 +146,14 @@ class HostChangesAreTold(Volume):
         self.put("in/deep/new", "other")
         told("/data/in/deep new close_write", "/ro/deep new create")
         os.rename(self.volume + "/in/deep/new", self.volume + "/in/deep/f")
-        told("/data/in/deep f modify", "/data/in/deep/f - modify", "/data/in/deep/f - delete_self", "/data/in/deep new delete",
+        told("/data/in/deep f modify", "/data/in/deep/f - modify", "/data/in/deep/f - delete_self",
              "/data/in/deep f create", "/ro/deep f modify")
         self.assertEqual(tell("cat /data/in/deep/f /ro/deep/f"), "otherother")
+        # A guest's kernel forgets a file that nobody uses, and then its end cannot be told.
+        tell("exec 3</data/in/deep/f")
         os.unlink(self.volume + "/in/deep/f")
-        told("/data/in/deep f delete", "/ro/deep f delete")
+        told("/data/in/deep f delete")
+        tell("exec 3<&-")
         # A file that is mounted by itself: written in place it is told, replaced it stays what it was.
         self.put("single", "two")
         told("/etc/single - modify", "/etc/single - close_write", "/data single modify")
