@@ -449,6 +449,9 @@ static void hands_queues_to_the_file_server(void **state)
 	mmio_read(&mmio, VIRTIO_MMIO_CONFIG, tag, sizeof(tag));
 	assert_string_equal(tag, FSD_TAG);
 	assert_int_equal(get(&mmio, VIRTIO_MMIO_CONFIG + sizeof(tag)), FSD_QUEUES - 1);
+	/* 1 MiB is 256 pages; Linux keeps four entries for headers. */
+	put(&mmio, VIRTIO_MMIO_QUEUE_SEL, 1);
+	assert_in_range(get(&mmio, VIRTIO_MMIO_QUEUE_NUM_MAX), 256 + 4, VIRTQUEUE_SIZE_MAX);
 	negotiate(&mmio, FEATURES);
 	for (uint32_t i = 0; i < FSD_QUEUES; i++)
 		make_queue(&mmio, i, DESC + 0x100 * i);
