@@ -62,6 +62,18 @@ class Many(Case):
     def test_at_once(self):
         self.bundle("sh", "-c", "echo here; read line; echo $line")
         self.assertEqual(self.run_container().returncode, 0)  # a template is made once
+        self.at_once()
+
+    @unittest.skipUnless(ALL, "takes minutes: MOAT_TEST_ALL=1 runs it")
+    def test_at_once_without_a_template(self):
+        """One makes it, where it has the time for that beside the others, which boot."""
+        self.settings["cache"] = os.path.join(self.work, "cache")
+        self.write_settings()
+        self.bundle("sh", "-c", "echo here; read line; echo $line")
+        self.at_once()
+        self.assertLessEqual(len(os.listdir(os.path.join(self.settings["cache"], "templates"))), 1)
+
+    def at_once(self):
         running = [self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(30)]
         for process in running:
