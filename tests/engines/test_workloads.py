@@ -74,7 +74,7 @@ as pgbench -h /tmp -c 4 -j 2 -t 250 postgres 2>&1 | grep -E 'transactions actual
 ask 'select count(*) from pgbench_history'
 as pgbench -h /tmp -n -c 4 -j 2 -T 100000 -P 1 postgres 2>&1
 """, image=self.image, flags=["-v", volume + ":/data", *self.how])
-        follow, out = self.popen("logs", "-f", name, stdout=subprocess.PIPE, text=True), []
+        follow, out = self.popen("logs", "-f", name, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True), []
         for line in follow.stdout:  # asking again and again would take the emulated processor from what is waited for
             out.append(line.rstrip())
             if sum(text.startswith("progress") for text in out) == 2:
