@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The system calls of each role, with the reason beside each. What is not listed ends the process,
- * save for some of the allocator's: those answer ENOSYS. No role makes processes or threads, but
- * for the monitor at its end, whose filter goes with them.
+ * save for some of the allocator's: those answer ENOSYS. No role makes processes or threads.
  */
 #include "vm/filter_rules.h"
 
