@@ -137,7 +137,7 @@ static int read_size(struct reader *reader, const struct place *place,
 		     const struct schema_field *field, const struct json *json, uint64_t *value)
 {
 	static const char suffixes[] = "KMGT";
-	char digits[24];
+	char digits[24], shown[SHOWN];
 	size_t length;
 	unsigned shift = 0;
 	const char *suffix;
@@ -154,7 +154,9 @@ static int read_size(struct reader *reader, const struct place *place,
 			length = 0;
 	}
 	if (length == 0 || length >= sizeof(digits))
-		return read_fail(reader, place, "expected a size, such as 1048576 or \"512M\"");
+		return read_fail(reader, place,
+				 "expected a size, such as 1048576 or \"512M\", found \"%s\"",
+				 str_escape(json->text, strlen(json->text), shown, sizeof(shown)));
 	memcpy(digits, json->text, length);
 	digits[length] = '\0';
 	if (str_to_u64(digits, UINT64_MAX >> shift, value) < 0)

@@ -120,6 +120,10 @@ static int doctor(struct runtime *runtime, int argc, char **argv, struct err *er
 		return err_set(err, 0,
 			       "doctor: --surface, --jail and --engine each ask for one thing: "
 			       "give one of them");
+	if (engine && as_json)
+		return err_set(err, 0,
+			       "doctor: --engine prints lines for a file of the engine's: "
+			       "leave out --json");
 	if (surface)
 		return runtime_need_root(runtime, err) < 0
 			       ? -1

@@ -121,6 +121,10 @@ int main(int argc, char **argv)
 		return print_version();
 	if (open_log(&err) < 0)
 		return report(NULL, &err);
+	if (first == argc && argc > 1) { /* an option may have taken the command for its value */
+		err_set(&err, 0, "no command is given: moat --help lists the commands");
+		return report(NULL, &err);
+	}
 	if (first == argc) {
 		cli_help_all();
 		return 1;

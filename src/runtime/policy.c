@@ -8,6 +8,8 @@
 #include "oci/settings.h"
 #include "sandbox/annotations.h"
 
+#include <sys/capability.h>
+
 static const char *const names[] = {
 	[ISOLATION_PLAIN] = "plain",
 	[ISOLATION_SANDBOX] = "sandbox",
@@ -52,8 +54,24 @@ int block_devices_check(const struct moat_settings *settings, const char *path, 
 	for (size_t i = 0; i < settings->n_block_devices; i++)
 		if (settings->block_devices[i][0] != '/')
 			return err_set(err, 0,
-				       "%s: blockDevices: expected an absolute path, found '%.64s'",
-				       path, settings->block_devices[i]);
+				       "%s: blockDevices[%zu]: expected an absolute path, found "
+				       "\"%.64s\"",
+				       path, i, settings->block_devices[i]);
+	return 0;
+}
+
+/* One that is misspelt would be missing where a container asks for it. */
+int sandbox_capabilities_check(const struct moat_settings *settings, const char *path,
+			       struct err *err)
+{
+	cap_value_t value;
+
+	for (size_t i = 0; i < settings->sandbox->n_capabilities; i++)
+		if (cap_from_name(settings->sandbox->capabilities[i], &value) < 0)
+			return err_set(err, 0,
+				       "%s: sandbox.capabilities[%zu]: unknown capability "
+				       "\"%.64s\", expected one such as CAP_NET_RAW",
+				       path, i, settings->sandbox->capabilities[i]);
 	return 0;
 }
 

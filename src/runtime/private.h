@@ -89,6 +89,10 @@ int annotations_check(const struct moat_settings *settings, const char *path, st
 /* block_devices_check() - whether the operator's file lists only paths. 0, or -1 with err set. */
 int block_devices_check(const struct moat_settings *settings, const char *path, struct err *err);
 
+/* sandbox_capabilities_check() - whether it names only capabilities that there are. Likewise. */
+int sandbox_capabilities_check(const struct moat_settings *settings, const char *path,
+			       struct err *err);
+
 /*
  * unit_annotations_check() - whether the config's annotations org.systemd.property.NAME may be
  * used, where the systemd driver would. 0, or -1 with err set.

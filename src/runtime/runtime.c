@@ -27,6 +27,8 @@ static int load_settings(struct runtime *runtime, const char *path, struct err *
 				 : moat_settings_parse("{}", 2, name, err);
 	if (!runtime->settings || annotations_check(runtime->settings, name, err) < 0)
 		return -1;
+	if (sandbox_capabilities_check(runtime->settings, name, err) < 0)
+		return -1;
 	return block_devices_check(runtime->settings, name, err);
 }
 

@@ -221,6 +221,9 @@ class Cli(Case):
         """There is one place left to say so, once."""
         self.refused("--log", os.path.join(self.work, "none/log"), "state", "absent", says=["open log file", "No such file"])
 
+    def test_option_that_takes_the_command_for_its_value(self):
+        self.refused("--cgroup-manager", "disabled", "--log", "/dev/null", says="no command is given")
+
     def test_global_option_after_the_command(self):
         for words in (["state", "--root", "/x", "a"], ["list", "--debug"], ["run", "--log-format=json", "a"],
                       ["exec", "--isolation", "plain", "a", "b"]):
@@ -344,6 +347,15 @@ class FeaturesOfNamespaces(Case):
         self.settings["annotations"] = ["run.moat.isolatoin"]
         self.write_settings()
         self.refused("features", says=["annotations", "isolatoin"])
+
+    def test_capabilities_of_the_operators_file(self):
+        for name, known in (("CAP_NET_RAW", True), ("NET_RAW", False), ("", False)):
+            self.settings["sandbox"] = {"capabilities": ["CAP_CHOWN", name]}
+            self.write_settings()
+            if known:
+                self.ok("features")
+            else:
+                self.refused("features", says=["sandbox.capabilities[1]", '"%s"' % name])
 
 
 @at_levels("plain")

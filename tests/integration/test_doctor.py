@@ -242,6 +242,7 @@ class Doctor(harness.Case):
     def test_one_thing_at_a_time(self):
         for words in (["--jail", "--engine", "podman"], ["--surface", "one", "--jail"], ["--surface", "one", "--engine", "docker"]):
             self.refused("doctor", *words, says=("--surface, --jail and --engine", "give one of them"))
+        self.refused("doctor", "--engine", "podman", "--json", says="leave out --json")
 
     def test_lines_for_engines(self):
         here = os.path.dirname(os.path.realpath(harness.MOAT))

@@ -211,7 +211,7 @@ static void test_settings(void **state)
 					 "level, kernel, init, vcpus,"));
 	assert_null(parse_settings("{\"memory\":\"1X\"}", &err));
 	assert_string_equal(err.text, "moat.json: memory: expected a size, such as 1048576 or "
-				      "\"512M\"");
+				      "\"512M\", found \"1X\"");
 	assert_null(parse_settings("{\"memory\":\"99999999999999T\"}", &err));
 	assert_non_null(strstr(err.text, "memory: 99999999999999T is out of range"));
 	assert_null(parse_settings("{\"memory\":\"1K\"}", &err));
