@@ -51,8 +51,13 @@ int idmap_tree(const struct idmap *map, int *tree, const char *path, bool recurs
 	if (fstatfs(*tree, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC) {
 		int made = idmap_overlay(map, path, err);
 
-		if (made < 0)
-			return err_wrap(err, "map the owners of files in the overlay %s", path);
+		if (made < 0) {
+			err_wrap(err, "map the owners of files in the overlay %s", path);
+			if (err->code == ENOENT) /* a container's root file system, or a lab's */
+				err_hint(err, "its layers are not where they were when it was "
+					      "mounted: put the bundle on another file system");
+			return -1;
+		}
 		fd_replace(tree, made);
 		return 0;
 	}

@@ -233,6 +233,17 @@ class Given(Case):
         with open(os.path.join(self.rootfs, "etc/passwd")) as f:
             self.assertIn("more", f.read())
 
+    def test_overlay_whose_layers_are_elsewhere(self):
+        """As the root of a container is, whose layers only the host can see."""
+        self.bundle("true")
+        lower = self.rootfs + ".lower"
+        os.rename(self.rootfs, lower)
+        os.mkdir(self.rootfs)
+        self._overlay(lower, self.rootfs)
+        os.rename(lower, lower + ".moved")
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(),
+                     says=["the overlay " + self.rootfs, lower + ": No such file", "another file system"])
+
     def test_overlay_with_relative_layers(self):
         """containerd and docker, where an image has many layers: the upper one in SNAPSHOT/fs, or the place in ID/merged.
         And podman with --rm: volatile."""
