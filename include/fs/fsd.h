@@ -11,8 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FSD_TAG	   "moat"
-#define FSD_QUEUES 2u /* hiprio and one request queue */
+#define FSD_TAG		       "moat"
+#define FSD_REQUEST_QUEUES_MAX 4u
+#define FSD_QUEUES_MAX	       (1 + FSD_REQUEST_QUEUES_MAX) /* the first is for what is urgent */
 /* Linux cuts requests so that one's buffers fit the queue: 1 MiB is 256 pages and the headers. */
 #define FSD_QUEUE_SIZE 512u
 #define FSD_TREES_MAX  1024u
@@ -27,7 +28,7 @@ struct fs_queue_setup {
 	struct {
 		uint32_t size;
 		uint64_t desc, avail, used; /* guest physical addresses */
-	} queue[FSD_QUEUES];
+	} queue[FSD_QUEUES_MAX];
 };
 /* fsd answers FS_SETUP_RESET with the same message once it no longer touches guest memory. */
 
@@ -47,14 +48,21 @@ struct fsd_config {
 	int vmm_fd;	/* SOCK_SEQPACKET: struct fs_queue_setup; closed at its first nonsense */
 	int monitor_fd; /* SOCK_SEQPACKET: struct fs_tree_add; its end ends fsd */
 	int memory_fd;	/* guest RAM */
-	uint64_t memory_size; /* bytes */
-	uid_t watches_uid;    /* whose inotify(7) descriptor it has; -1: its own user's */
+	uint64_t memory_size;	     /* bytes */
+	unsigned int request_queues; /* that the guest may have: fsd_request_queues(); 0: one */
+	uid_t watches_uid;	     /* whose inotify(7) descriptor it has; -1: its own user's */
 };
+
+/* fsd_request_queues() - for a guest of so many vCPUs: Linux gives each queue some of them. */
+static inline unsigned int fsd_request_queues(unsigned int vcpus)
+{
+	return vcpus < FSD_REQUEST_QUEUES_MAX ? vcpus : FSD_REQUEST_QUEUES_MAX;
+}
 
 /*
  * The jail of fsd. In this order, all in the process that is to serve: fsd_setup(); an empty root,
- * the capabilities below and no others; fsd_enter(); the seccomp filter; fsd_run(). What it needs
- * from then on:
+ * the capabilities below and no others; fsd_enter(), which makes its threads; the seccomp filter,
+ * on all of them; fsd_run(). What it needs from then on:
  *
  * capabilities, permitted and effective (ambient and inheritable: none):
  *   CAP_DAC_OVERRIDE  the guest kernel checks permissions, with its users' groups, not the host
@@ -64,7 +72,7 @@ struct fsd_config {
  *   CAP_SETFCAP       security.capability set by the guest's root (package managers do)
  *   CAP_SETUID, CAP_SETGID  setfsuid and setfsgid, so that what is created has the right owner
  *
- * system calls (39):
+ * system calls (40):
  *   epoll_wait epoll_ctl             the loop
  *   recvmsg                          queues from the vmm, trees from the monitor
  *   write                            interrupts (eventfd), answers to both, log lines
@@ -78,8 +86,9 @@ struct fsd_config {
  *   inotify_add_watch inotify_rm_watch  what the host does to shared directories; a descriptor
  *                                    for it is made before
  *   brk                              the allocator: tables grow (fsd_enter() sees to it)
+ *   futex                            between its threads, where there are several
  *   exit_group
- * Nothing it does opens a socket, starts a process or thread, or resolves an absolute path.
+ * Nothing it does then opens a socket, starts a process or thread, or resolves an absolute path.
  */
 struct fsd;
 /* fsd_setup() - while /proc is there. Returns a server, or NULL with err set. */

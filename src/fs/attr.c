@@ -105,8 +105,8 @@ int op_getattr(struct session *session, struct request *request, const void *arg
 	return reply_attr(session, request, node, handle);
 }
 
-static int set_size(struct session *session, struct node *node, const struct handle *handle,
-		    const struct fuse_setattr_in *in)
+static int set_size(struct session *session, struct request *request, struct node *node,
+		    const struct handle *handle, const struct fuse_setattr_in *in)
 {
 	const struct timespec now[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
 	int fd = handle ? handle->fd : node_fd(&session->nodes, node);
@@ -118,8 +118,9 @@ static int set_size(struct session *session, struct node *node, const struct han
 		return S_ISDIR(node->identity.type) ? -EISDIR : -EINVAL;
 	if (fd < 0)
 		return fd;
-	creds_keep_set_id(&session->creds, !(in->valid & FATTR_KILL_SUIDGID) &&
-						   !(session->agreed & FUSE_HANDLE_KILLPRIV));
+	creds_keep_set_id(&request->worker->creds,
+			  !(in->valid & FATTR_KILL_SUIDGID) &&
+				  !(session->agreed & FUSE_HANDLE_KILLPRIV));
 	if (truncate(fd_path(fd, path), (off_t)in->size) < 0)
 		return -errno;
 	/* Unlike truncate(2), ftruncate(2) sets the time also where the size stays. */
@@ -128,7 +129,7 @@ static int set_size(struct session *session, struct node *node, const struct han
 	return 0;
 }
 
-static int set_owner_and_mode(struct session *session, struct node *node,
+static int set_owner_and_mode(struct session *session, struct request *request, struct node *node,
 			      const struct fuse_setattr_in *in)
 {
 	char path[FD_PATH_MAX];
@@ -139,7 +140,7 @@ static int set_owner_and_mode(struct session *session, struct node *node,
 	/* The owner first: that takes the set-id bits, which a mode given as well would set. But
 	 * for set-group-id without group execution, which stays for one in the group: who is, only
 	 * the guest knows, and it gives no privilege. */
-	creds_keep_set_id(&session->creds, true);
+	creds_keep_set_id(&request->worker->creds, true);
 	if (in->valid & (FATTR_UID | FATTR_GID) &&
 	    fchownat(fd, "", in->valid & FATTR_UID ? in->uid : (uid_t)-1,
 		     in->valid & FATTR_GID ? in->gid : (gid_t)-1, AT_EMPTY_PATH) < 0)
@@ -190,9 +191,9 @@ int op_setattr(struct session *session, struct request *request, const void *arg
 		r = handle ? 0 : -EBADF;
 	}
 	if (r == 0 && in->valid & (FATTR_UID | FATTR_GID | FATTR_MODE))
-		r = set_owner_and_mode(session, node, in);
+		r = set_owner_and_mode(session, request, node, in);
 	if (r == 0 && in->valid & FATTR_SIZE)
-		r = set_size(session, node, handle, in);
+		r = set_size(session, request, node, handle, in);
 	if (r == 0 && in->valid & (FATTR_ATIME | FATTR_MTIME))
 		r = set_times(session, node, in);
 	return r < 0 ? r : reply_attr(session, request, node, handle);

@@ -156,14 +156,13 @@ void changes_gather(void *data, struct node *dir, const char *name, uint32_t mas
 	change->kinds |= kinds_of(mask);
 }
 
-void session_watch(struct session *session)
+void changes_take(struct session *session)
 {
 	if (session->changes)
 		watches_read(&session->watches);
-	session_wake(session);
 }
 
-bool session_has_changes(const struct session *session)
+bool changes_are_there(const struct session *session)
 {
 	const struct changes *changes = session->changes;
 

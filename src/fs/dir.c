@@ -145,12 +145,12 @@ static int list_host(struct listing *listing, int64_t from)
 			batch = BATCH_MIN;
 		if (batch > SESSION_SCRATCH)
 			batch = SESSION_SCRATCH;
-		n = syscall(SYS_getdents64, handle->fd, listing->session->scratch, batch);
+		n = syscall(SYS_getdents64, handle->fd, listing->request->worker->scratch, batch);
 		if (n < 0)
 			return listing->used ? 0 : -errno;
 		if (n == 0)
 			return 0;
-		more = put_batch(listing, listing->session->scratch, (size_t)n);
+		more = put_batch(listing, listing->request->worker->scratch, (size_t)n);
 	}
 	/* Entries were fetched and not used: next time the host starts behind the last one. */
 	if (lseek(handle->fd, handle->position, SEEK_SET) < 0)

@@ -63,12 +63,12 @@ static int make(struct session *session, struct request *request, struct node *d
 	const struct fuse_in_header *in = &request->in;
 	int r;
 
-	creds_umask(&session->creds, made->umask);
-	r = creds_become(&session->creds, in->uid, in->gid);
+	creds_umask(&request->worker->creds, made->umask);
+	r = creds_become(&request->worker->creds, in->uid, in->gid);
 	if (r < 0)
 		return r;
 	r = make_at(fd, name, made) < 0 ? -errno : 0;
-	creds_restore(&session->creds, in->uid, in->gid);
+	creds_restore(&request->worker->creds, in->uid, in->gid);
 	return r < 0 ? r : reply_entry(session, request, dir, name);
 }
 
@@ -110,7 +110,7 @@ int op_symlink(struct session *session, struct request *request, const void *arg
 
 	if (fd < 0)
 		return fd;
-	made.umask = session->creds.umask;
+	made.umask = request->worker->creds.umask;
 	made.target = request_string(request);
 	if (!made.target || !*made.target)
 		return -EINVAL;

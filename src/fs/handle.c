@@ -64,6 +64,17 @@ struct handle *handle_get(struct handles *handles, uint64_t id, const struct nod
 	return handle;
 }
 
+uint32_t handle_hold(const struct handles *handles, struct handle *handle)
+{
+	handle->users++;
+	return (uint32_t)(handle - handles->table);
+}
+
+void handle_let_go(struct handles *handles, uint32_t place)
+{
+	handles->table[place].users--;
+}
+
 void handle_close(struct handles *handles, struct nodes *nodes, struct handle *handle)
 {
 	struct node *node = handle->node;

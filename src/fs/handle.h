@@ -12,6 +12,8 @@ struct handle {
 	int fd;		   /* -1: the top directory */
 	bool directory;
 	uint32_t generation;
+	uint32_t
+		users; /* requests that use fd without the session's lock: it stays open for them */
 	uint32_t next_free;
 	int64_t position; /* where fd stands in a directory, as getdents64(2) counts */
 };
@@ -38,4 +40,13 @@ uint64_t handle_add(struct handles *handles, struct node *node, int fd, bool dir
 /* handle_get() - the handle that the guest means; NULL where it is none, or another node's. */
 struct handle *handle_get(struct handles *handles, uint64_t id, const struct node *node,
 			  bool directory);
+
+/*
+ * handle_hold() - keep it open across session_unlock(). Returns its place in the table, for
+ * handle_let_go(): the handle itself may have moved by then.
+ */
+uint32_t handle_hold(const struct handles *handles, struct handle *handle);
+void handle_let_go(struct handles *handles, uint32_t place);
+
+/* handle_close() - of one that has no users. */
 void handle_close(struct handles *handles, struct nodes *nodes, struct handle *handle);

@@ -19,6 +19,25 @@ static struct handle *file_handle(struct session *session, uint64_t fh, uint64_t
 	return handle_get(&session->handles, fh, node_get(&session->nodes, node_number), false);
 }
 
+/*
+ * file_leave() - let go of the session for calls on what is open here; place is for file_return(),
+ * after which no handle is what it was. Returns the descriptor.
+ */
+static int file_leave(struct session *session, struct handle *handle, uint32_t *place)
+{
+	int fd = handle->fd;
+
+	*place = handle_hold(&session->handles, handle);
+	session_unlock(session);
+	return fd;
+}
+
+static void file_return(struct session *session, uint32_t place)
+{
+	session_lock_again(session);
+	handle_let_go(&session->handles, place);
+}
+
 /* Cuts a list of buffers to size bytes; returns how many remain. *size: less where they hold less.
  */
 static int cut(struct iovec *iov, size_t count, size_t *size)
@@ -39,28 +58,33 @@ int op_read(struct session *session, struct request *request, const void *arg)
 {
 	const struct fuse_read_in *in = arg;
 	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
-	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	struct iovec *iov = request->worker->iov;
 	size_t size = in->size;
+	uint32_t place;
 	ssize_t n;
-	int count;
+	int count, fd;
 
 	if (!handle)
 		return -EBADF;
 	if (in->offset > INT64_MAX)
 		return -EINVAL;
 	count = cut(iov, chain_rest_writable(request->chain, iov), &size);
-	n = preadv2(handle->fd, iov, count, (off_t)in->offset, 0);
-	return n < 0 ? -errno : (int)n;
+	fd = file_leave(session, handle, &place);
+	n = preadv2(fd, iov, count, (off_t)in->offset, 0);
+	n = n < 0 ? -errno : n;
+	file_return(session, place);
+	return (int)n;
 }
 
 int op_write(struct session *session, struct request *request, const void *arg)
 {
 	const struct fuse_write_in *in = arg;
 	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
-	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+	struct iovec *iov = request->worker->iov;
 	struct fuse_write_out out = { 0 };
 	size_t size = in->size;
-	int count, flags = 0;
+	int count, flags = 0, fd;
+	uint32_t place;
 	ssize_t n;
 
 	if (!handle)
@@ -71,41 +95,51 @@ int op_write(struct session *session, struct request *request, const void *arg)
 	 * is where the host says it is. */
 	if (in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE))
 		flags = RWF_APPEND;
-	creds_keep_set_id(&session->creds, !(in->write_flags & FUSE_WRITE_KILL_SUIDGID) &&
-						   !(session->agreed & FUSE_HANDLE_KILLPRIV));
+	creds_keep_set_id(&request->worker->creds,
+			  !(in->write_flags & FUSE_WRITE_KILL_SUIDGID) &&
+				  !(session->agreed & FUSE_HANDLE_KILLPRIV));
 	watch_own_node(&session->watches, handle->node);
 	count = cut(iov, chain_rest_readable(request->chain, iov), &size);
-	n = pwritev2(handle->fd, iov, count, (off_t)in->offset, flags);
+	fd = file_leave(session, handle, &place);
+	n = pwritev2(fd, iov, count, (off_t)in->offset, flags);
+	n = n < 0 ? -errno : n;
+	file_return(session, place);
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	out.size = (uint32_t)n;
 	return reply(request, &out, sizeof(out));
 }
 
 /* fdatasync(2) becomes fsync(2), which does more: it is one call less that the filter lets through.
  */
-static int sync_handle(const struct handle *handle)
+static int sync_handle(struct session *session, struct handle *handle)
 {
+	uint32_t place;
+	int fd, r;
+
 	if (!handle)
 		return -EBADF;
 	if (handle->fd < 0) /* the top directory */
 		return 0;
-	return fsync(handle->fd) < 0 ? -errno : 0;
+	fd = file_leave(session, handle, &place);
+	r = fsync(fd) < 0 ? -errno : 0;
+	file_return(session, place);
+	return r;
 }
 
 int op_fsync(struct session *session, struct request *request, const void *arg)
 {
 	const struct fuse_fsync_in *in = arg;
 
-	return sync_handle(file_handle(session, in->fh, request->in.nodeid));
+	return sync_handle(session, file_handle(session, in->fh, request->in.nodeid));
 }
 
 int op_fsyncdir(struct session *session, struct request *request, const void *arg)
 {
 	const struct fuse_fsync_in *in = arg;
 
-	return sync_handle(
-		handle_get(&session->handles, in->fh, request_node(session, request), true));
+	return sync_handle(session, handle_get(&session->handles, in->fh,
+					       request_node(session, request), true));
 }
 
 int op_lseek(struct session *session, struct request *request, const void *arg)
@@ -130,6 +164,8 @@ int op_fallocate(struct session *session, struct request *request, const void *a
 {
 	const struct fuse_fallocate_in *in = arg;
 	struct handle *handle = file_handle(session, in->fh, request->in.nodeid);
+	uint32_t place;
+	int fd, r;
 
 	if (!handle)
 		return -EBADF;
@@ -138,11 +174,12 @@ int op_fallocate(struct session *session, struct request *request, const void *a
 		return -EOPNOTSUPP;
 	if (in->offset > INT64_MAX || in->length > INT64_MAX)
 		return -EINVAL;
-	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	creds_keep_set_id(&request->worker->creds, request->in.uid == 0);
 	watch_own_node(&session->watches, handle->node);
-	return fallocate(handle->fd, (int)in->mode, (off_t)in->offset, (off_t)in->length) < 0
-		       ? -errno
-		       : 0;
+	fd = file_leave(session, handle, &place);
+	r = fallocate(fd, (int)in->mode, (off_t)in->offset, (off_t)in->length) < 0 ? -errno : 0;
+	file_return(session, place);
+	return r;
 }
 
 int op_copy_file_range(struct session *session, struct request *request, const void *arg)
@@ -152,18 +189,26 @@ int op_copy_file_range(struct session *session, struct request *request, const v
 	struct handle *to = file_handle(session, in->fh_out, in->nodeid_out);
 	off_t from_offset = (off_t)in->off_in, to_offset = (off_t)in->off_out;
 	struct fuse_write_out out = { 0 };
+	uint32_t from_place, to_place;
+	int from_fd, to_fd;
 	ssize_t n;
 
 	if (!from || !to)
 		return -EBADF;
 	if (in->off_in > INT64_MAX || in->off_out > INT64_MAX || in->flags)
 		return -EINVAL;
-	creds_keep_set_id(&session->creds, request->in.uid == 0);
+	creds_keep_set_id(&request->worker->creds, request->in.uid == 0);
 	watch_own_node(&session->watches, to->node);
-	n = copy_file_range(from->fd, &from_offset, to->fd, &to_offset,
+	to_fd = to->fd;
+	to_place = handle_hold(&session->handles, to);
+	from_fd = file_leave(session, from, &from_place);
+	n = copy_file_range(from_fd, &from_offset, to_fd, &to_offset,
 			    in->len < COPY_MAX ? (size_t)in->len : COPY_MAX, 0);
+	n = n < 0 ? -errno : n;
+	file_return(session, from_place);
+	handle_let_go(&session->handles, to_place);
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	out.size = (uint32_t)n;
 	return reply(request, &out, sizeof(out));
 }
@@ -171,13 +216,17 @@ int op_copy_file_range(struct session *session, struct request *request, const v
 static int sync_tree(struct session *session, struct node *node)
 {
 	_cleanup_fd_ int fd = -1;
+	int r;
 
 	if (node_writable(session, node) < 0)
 		return 0;
 	fd = file_open(session, node, O_RDONLY);
 	if (fd < 0)
 		return fd;
-	return syncfs(fd) < 0 ? -errno : 0;
+	session_unlock(session);
+	r = syncfs(fd) < 0 ? -errno : 0;
+	session_lock_again(session);
+	return r;
 }
 
 int op_syncfs(struct session *session, struct request *request, const void *arg)

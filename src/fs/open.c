@@ -94,7 +94,7 @@ int op_open(struct session *session, struct request *request, const void *arg)
 	if (in->flags & O_TRUNC)
 		watch_own_node(&session->watches, node);
 	if (in->flags & O_TRUNC)
-		creds_keep_set_id(&session->creds,
+		creds_keep_set_id(&request->worker->creds,
 				  !(in->open_flags & FUSE_OPEN_KILL_SUIDGID) &&
 					  !(session->agreed & FUSE_HANDLE_KILLPRIV));
 	fd = file_open(session, node, (int)(in->flags & OPEN_FLAGS));
@@ -107,20 +107,21 @@ int op_open(struct session *session, struct request *request, const void *arg)
 }
 
 /* Creates as the guest's user. O_EXCL always: what is there already is never opened this way. */
-static int create_at(struct session *session, const struct fuse_in_header *header, int dir,
-		     const char *name, int flags, const struct fuse_create_in *in)
+static int create_at(struct request *request, int dir, const char *name, int flags,
+		     const struct fuse_create_in *in)
 {
+	const struct fuse_in_header *header = &request->in;
 	int fd, r;
 
-	creds_umask(&session->creds, in->umask);
-	r = creds_become(&session->creds, header->uid, header->gid);
+	creds_umask(&request->worker->creds, in->umask);
+	r = creds_become(&request->worker->creds, header->uid, header->gid);
 	if (r < 0)
 		return r;
 	fd = openat(dir, name,
 		    flags | ((int)in->flags & (OPEN_FLAGS & ~O_TRUNC)) | O_NOFOLLOW | OPEN_ALWAYS,
 		    in->mode & ALLPERMS);
 	r = fd < 0 ? open_errno() : fd;
-	creds_restore(&session->creds, header->uid, header->gid);
+	creds_restore(&request->worker->creds, header->uid, header->gid);
 	return r;
 }
 
@@ -165,7 +166,7 @@ int op_create(struct session *session, struct request *request, const void *arg)
 	if (r < 0)
 		return r;
 	watch_own(&session->watches, dir, name);
-	fd = create_at(session, &request->in, dir_fd, name, O_CREAT | O_EXCL, in);
+	fd = create_at(request, dir_fd, name, O_CREAT | O_EXCL, in);
 	/* It appeared since the guest looked: ESTALE makes it look again, and check permissions. */
 	if (fd < 0)
 		return fd == -EEXIST && !(in->flags & O_EXCL) ? -ESTALE : fd;
@@ -190,8 +191,7 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 
 	if (dir_fd < 0)
 		return dir_fd;
-	fd = create_at(session, &request->in, dir_fd, ".", O_TMPFILE | ((int)in->flags & O_EXCL),
-		       in);
+	fd = create_at(request, dir_fd, ".", O_TMPFILE | ((int)in->flags & O_EXCL), in);
 	if (fd < 0)
 		return fd;
 	/* It has no name to be found by again: the node keeps a descriptor. */
@@ -242,9 +242,13 @@ static int release(struct session *session, struct request *request, const void 
 		   bool directory)
 {
 	const struct fuse_release_in *in = arg;
-	struct handle *handle =
-		handle_get(&session->handles, in->fh, request_node(session, request), directory);
+	struct handle *handle;
 
+	/* Linux gives nothing back that it still uses; another guest may, and then waits for it. */
+	while ((handle = handle_get(&session->handles, in->fh, request_node(session, request),
+				    directory)) &&
+	       handle->users)
+		pthread_cond_wait(&session->back, &session->lock);
 	if (!handle)
 		return -EBADF;
 	if (!directory && handle->fd >= 0)

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MINOR_MIN    31u /* the first with virtio-fs */
 #define MAX_PAGES    256u
@@ -43,8 +42,9 @@ struct session *session_new(size_t nodes, size_t fds, struct err *err)
 	}
 	nodes_init(&session->nodes, nodes, fds / 2);
 	handles_init(&session->handles, (uint32_t)(fds / 2));
+	pthread_mutex_init(&session->lock, NULL);
+	pthread_cond_init(&session->back, NULL);
 	session->trees = xcalloc(FSD_TREES_MAX, sizeof(*session->trees));
-	session->scratch = xcalloc(1, SESSION_SCRATCH);
 	session->wake_fd = -1;
 	session->watches = (struct watches){ .fd = -1, .event = changes_gather, .data = session };
 	session->nodes.watches = &session->watches;
@@ -63,28 +63,59 @@ void session_free(struct session *session)
 	fd_replace(&session->proc_fd, -1);
 	free(session->trees);
 	free(session->devices);
-	free(session->scratch);
+	pthread_mutex_destroy(&session->lock);
+	pthread_cond_destroy(&session->back);
 	free(session);
 }
 
-int session_enter(struct session *session, struct err *err)
+int session_enter(struct session *session, struct worker *worker, struct err *err)
 {
 	/* Extended attributes and links of a file known by O_PATH go by a path relative to here:
 	 * there is no form of those calls with a directory descriptor. */
 	if (fchdir(session->proc_fd) < 0)
 		return err_set(err, errno, "enter /proc/self/fd");
-	if (creds_init(&session->creds) < 0)
+	if (creds_init(&worker->creds) < 0)
 		return err_set(err, errno, "read this process's capabilities");
+	worker->scratch = xcalloc(1, SESSION_SCRATCH);
 	return 0;
 }
 
-void session_reset(struct session *session)
+void worker_free(struct worker *worker)
 {
+	free(worker->scratch);
+	worker->scratch = NULL;
+}
+
+void session_unlock(struct session *session)
+{
+	session->away++;
+	pthread_mutex_unlock(&session->lock);
+}
+
+void session_lock_again(struct session *session)
+{
+	pthread_mutex_lock(&session->lock);
+	session->away--;
+	pthread_cond_broadcast(&session->back);
+}
+
+/* With the lock. Those that are away use handles, which are about to be closed. */
+static void forget_all(struct session *session)
+{
+	while (session->away)
+		pthread_cond_wait(&session->back, &session->lock);
 	changes_stop(session);
 	handles_close_all(&session->handles, &session->nodes);
 	nodes_forget_all(&session->nodes);
 	session->started = false;
 	session->agreed = 0;
+}
+
+void session_reset(struct session *session)
+{
+	pthread_mutex_lock(&session->lock);
+	forget_all(session);
+	pthread_mutex_unlock(&session->lock);
 }
 
 const char *fd_path(int fd, char path[FD_PATH_MAX])
@@ -135,7 +166,7 @@ static int op_init(struct session *session, struct request *request, const void 
 	memcpy(&in, arg, offsetof(struct fuse_init_in, flags2));
 	memcpy(&in.flags2, request->text,
 	       request->text_size < sizeof(in.flags2) ? 0 : sizeof(in.flags2));
-	session_reset(session);
+	forget_all(session);
 	if (in.major > FUSE_KERNEL_VERSION) /* it will ask again for ours */
 		return reply(request, &out, sizeof(out));
 	if (in.major < FUSE_KERNEL_VERSION || in.minor < MINOR_MIN)
@@ -160,7 +191,7 @@ static int op_init(struct session *session, struct request *request, const void 
 
 static int op_destroy(struct session *session, struct request *request, const void *arg)
 {
-	session_reset(session);
+	forget_all(session);
 	return 0;
 }
 
@@ -276,9 +307,9 @@ static int serve(struct session *session, struct request *request)
 	if (!(operations[opcode].flags & DATA)) {
 		if (rest > SESSION_SCRATCH)
 			return -E2BIG;
-		chain_read(request->chain, session->scratch, rest);
+		chain_read(request->chain, request->worker->scratch, rest);
 	}
-	request->text = (const char *)session->scratch;
+	request->text = (const char *)request->worker->scratch;
 	request->text_size = rest;
 	if (request->in.nodeid == CHANGES_NODE)
 		return changes_serve(session, request, arg);
@@ -287,29 +318,20 @@ static int serve(struct session *session, struct request *request)
 	return operations[opcode].serve(session, request, arg);
 }
 
-/* Any request, and anything that the host does, may be what the one that waits is waiting for. */
-void session_wake(const struct session *session)
+/* What the guest did itself is not told to it: those that are away are not done yet. */
+static void finish(struct session *session, int result)
 {
-	const uint64_t one = 1;
-
-	if (session->parked && session->wake_fd >= 0 && session_has_changes(session))
-		(void)!write(session->wake_fd, &one, sizeof(one));
+	if (session->watches.own_count)
+		changes_take(session);
+	if (!session->away)
+		session->watches.own_count = 0;
+	if (result != OPERATION_PARKED)
+		session_wake(session);
 }
 
-void session_park(struct session *session, int wake_fd)
+uint32_t session_serve(struct session *session, struct worker *worker, struct chain *chain)
 {
-	session->wake_fd = wake_fd;
-}
-
-void session_unpark(struct session *session)
-{
-	session->parked = false;
-	session->wake_fd = -1;
-}
-
-uint32_t session_serve(struct session *session, struct chain *chain)
-{
-	struct request request = { .chain = chain };
+	struct request request = { .worker = worker, .chain = chain };
 	struct fuse_out_header out = { 0 };
 	bool silent;
 	int r;
@@ -320,14 +342,12 @@ uint32_t session_serve(struct session *session, struct chain *chain)
 		 operations[request.in.opcode].flags & NO_ANSWER;
 	if (!silent && chain->writable_size < sizeof(out))
 		return 0;
-	session->nodes.request++;
 	chain->write_done = sizeof(out); /* the header comes last */
+	pthread_mutex_lock(&session->lock);
+	session->nodes.request++;
 	r = request.in.len == chain->readable_size ? serve(session, &request) : -EINVAL;
-	if (session->watches.own_count)
-		session_watch(session);
-	session->watches.own_count = 0;
-	if (r != OPERATION_PARKED)
-		session_wake(session);
+	finish(session, r);
+	pthread_mutex_unlock(&session->lock);
 	if (silent)
 		return 0;
 	if (r == OPERATION_PARKED)
@@ -338,13 +358,4 @@ uint32_t session_serve(struct session *session, struct chain *chain)
 	chain->write_done = 0;
 	chain_write(chain, &out, sizeof(out));
 	return out.len;
-}
-
-uint32_t session_serve_parked(struct session *session, struct chain *chain)
-{
-	session->parked = false;
-	/* From its first byte on, which the guest may have changed meanwhile: to any request. */
-	chain->read_done = 0;
-	chain->write_done = 0;
-	return session_serve(session, chain);
 }

@@ -13,6 +13,7 @@
 #include "virtio/virtqueue.h"
 
 #include <limits.h>
+#include <pthread.h>
 
 /* A tree: an entry of the top directory. */
 struct tree {
@@ -23,18 +24,35 @@ struct tree {
 /* Room for the variable part of a request or for an answer that is made piece by piece. */
 #define SESSION_SCRATCH (NAME_MAX + 1 + 65536)
 
+/*
+ * What a thread that serves has for itself. It is large, and locals are zeroed: so the buffers of a
+ * request are here, too.
+ */
+struct worker {
+	struct creds creds;
+	uint8_t *scratch;
+	struct chain chain; /* for who takes requests from a queue */
+	struct iovec iov[VIRTQUEUE_SIZE_MAX];
+};
+
+/*
+ * Several threads may serve. A request has the lock for itself, from its beginning to its end, but
+ * for the calls that move data or wait for a disk: those are made without it, on descriptors that
+ * stay open for them (session_unlock()).
+ */
 struct session {
+	pthread_mutex_t lock; /* of all that follows */
+	pthread_cond_t back;  /* fewer requests are away */
+	unsigned int away;    /* requests that have let go of the lock */
 	struct nodes nodes;
 	struct handles handles;
 	struct tree *trees; /* FSD_TREES_MAX */
-	struct creds creds;
-	int proc_fd;	 /* /proc/self/fd; the working directory: see fd_path() */
-	bool started;	 /* INIT was answered */
-	uint64_t agreed; /* FUSE_ flags of INIT */
+	int proc_fd;	    /* /proc/self/fd; the working directory: see fd_path() */
+	bool started;	    /* INIT was answered */
+	uint64_t agreed;    /* FUSE_ flags of INIT */
 	struct timespec made;
 	uint32_t *devices; /* of the host, as they were seen: see inode_number() */
 	size_t device_count;
-	uint8_t *scratch;
 	struct watches watches;
 	struct changes *changes; /* told.h; NULL: nobody reads */
 	bool parked;		 /* a request waits: see session_serve() */
@@ -43,6 +61,7 @@ struct session {
 
 /* One request while it is served. */
 struct request {
+	struct worker *worker;
 	struct chain *chain;
 	struct fuse_in_header in;
 	const char *text; /* the variable part: strings, an attribute's value; in scratch */
@@ -62,8 +81,13 @@ typedef int (*operation)(struct session *session, struct request *request, const
  */
 struct session *session_new(size_t nodes, size_t fds, struct err *err);
 void session_free(struct session *session);
-/* session_enter() - make this thread the one that serves. Returns 0, or -1 with err set. */
-int session_enter(struct session *session, struct err *err);
+/*
+ * session_enter() - make this thread one that serves: its working directory, umask and capabilities
+ * become the session's. Where there are several, each has a working directory and a umask of its
+ * own already. Fills worker, which worker_free() empties. Returns 0, or -1 with err set.
+ */
+int session_enter(struct session *session, struct worker *worker, struct err *err);
+void worker_free(struct worker *worker);
 /* session_reset() - the guest is gone or starts anew: forget what it held. */
 void session_reset(struct session *session);
 
@@ -72,13 +96,14 @@ int session_add_tree(struct session *session, const struct fs_tree_add *add, int
 		     struct err *err);
 
 /*
- * session_serve() - serve one request. Returns the bytes written to the chain's writable part; 0
- * for a request that has no answer; SESSION_PARKED for one that is to wait (there is at most one)
- * until session_has_changes(), then to be served with session_serve_parked().
+ * session_serve() - serve one request, on the thread that entered with this worker. Returns the
+ * bytes written to the chain's writable part; 0 for a request that has no answer; SESSION_PARKED
+ * for one that is to wait (there is at most one) until session_has_changes(), then to be served
+ * with session_serve_parked().
  */
 #define SESSION_PARKED UINT32_MAX
-uint32_t session_serve(struct session *session, struct chain *chain);
-uint32_t session_serve_parked(struct session *session, struct chain *chain);
+uint32_t session_serve(struct session *session, struct worker *worker, struct chain *chain);
+uint32_t session_serve_parked(struct session *session, struct worker *worker, struct chain *chain);
 
 /*
  * session_park() - the eventfd that is written to when session_has_changes() becomes true.
@@ -92,11 +117,11 @@ void session_unpark(struct session *session);
  * session_has_changes() - whether a request that waits would get an answer now.
  */
 void session_watch(struct session *session);
-bool session_has_changes(const struct session *session);
+bool session_has_changes(struct session *session);
 
 /* For operations. */
 
-/* session_wake() - write to that eventfd if there is reason. */
+/* session_wake() - with the lock, when something was done: write to that eventfd if it matters. */
 void session_wake(const struct session *session);
 
 #define OPERATION_PARKED INT_MIN /* as their result */
@@ -114,6 +139,14 @@ static inline struct node *request_node(struct session *session, const struct re
 const char *request_string(struct request *request);
 /* request_name() - the same, checked to be one component. Returns 0 or a negative errno. */
 int request_name(struct request *request, const char **name);
+
+/*
+ * session_unlock() - let others serve while this request waits for the host. From here on it may
+ * use what is its own, and the descriptors of handles that it held, until session_lock_again().
+ * What it learned of nodes and handles before is old then.
+ */
+void session_unlock(struct session *session);
+void session_lock_again(struct session *session);
 
 /* node_writable() - 0, or -EROFS where the node's tree is read-only or the top directory. */
 int node_writable(const struct session *session, const struct node *node);

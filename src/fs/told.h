@@ -38,6 +38,10 @@ void changes_stop(struct session *session);
 /* changes_gather() - the host did something: a watch_event, data is the session. */
 void changes_gather(void *data, struct node *dir, const char *name, uint32_t mask);
 
+/* changes_take() - take in what the host did. changes_are_there() - that a read would end now. */
+void changes_take(struct session *session);
+bool changes_are_there(const struct session *session);
+
 /* changes_see() - the guest uses a directory: watch it, if somebody reads. */
 void changes_see(struct session *session, struct node *node);
 

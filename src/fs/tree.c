@@ -12,8 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-int session_add_tree(struct session *session, const struct fs_tree_add *add, int fd,
-		     struct err *err)
+static int add_tree(struct session *session, const struct fs_tree_add *add, int fd, struct err *err)
 {
 	_cleanup_fd_ int owned = fd;
 	struct identity identity;
@@ -39,6 +38,17 @@ int session_add_tree(struct session *session, const struct fs_tree_add *add, int
 	session->trees[add->index] = (struct tree){ .root = root, .flags = add->flags };
 	changes_see(session, root);
 	return 0;
+}
+
+int session_add_tree(struct session *session, const struct fs_tree_add *add, int fd,
+		     struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&session->lock);
+	r = add_tree(session, add, fd, err);
+	pthread_mutex_unlock(&session->lock);
+	return r;
 }
 
 int node_writable(const struct session *session, const struct node *node)

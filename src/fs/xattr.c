@@ -91,7 +91,7 @@ int op_setxattr(struct session *session, struct request *request, const void *ar
 		r = node_path(session, node, path);
 	if (r < 0)
 		return r;
-	creds_keep_set_id(&session->creds, true);
+	creds_keep_set_id(&request->worker->creds, true);
 	watch_own_node(&session->watches, node);
 	if (setxattr(path, name, request->text, in.size, (int)in.flags) < 0)
 		return -errno;
@@ -132,12 +132,12 @@ int op_getxattr(struct session *session, struct request *request, const void *ar
 	if (r < 0)
 		return r;
 	memcpy(name_copy, name, strlen(name) + 1); /* the value goes where the name came from */
-	n = getxattr(value_path, name_copy, in->size ? session->scratch : NULL,
+	n = getxattr(value_path, name_copy, in->size ? request->worker->scratch : NULL,
 		     in->size ? XATTR_SIZE_MAX : 0);
 	/* To the guest kernel an error here is a file that cannot be used at all. */
 	if (n < 0 && errno == EOPNOTSUPP && is_acl(name_copy))
 		return -ENODATA;
-	return reply_value(request, n, session->scratch, in->size);
+	return reply_value(request, n, request->worker->scratch, in->size);
 }
 
 int op_listxattr(struct session *session, struct request *request, const void *arg)
@@ -155,9 +155,9 @@ int op_listxattr(struct session *session, struct request *request, const void *a
 	r = node_path(session, node, path);
 	if (r < 0)
 		return r;
-	n = listxattr(path, in->size ? (char *)session->scratch : NULL,
+	n = listxattr(path, in->size ? (char *)request->worker->scratch : NULL,
 		      in->size ? XATTR_LIST_MAX : 0);
-	return reply_value(request, n, session->scratch, in->size);
+	return reply_value(request, n, request->worker->scratch, in->size);
 }
 
 int op_removexattr(struct session *session, struct request *request, const void *arg)

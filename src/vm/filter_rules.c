@@ -176,6 +176,7 @@ static const struct filter_rule fsd_rules[] = {
 	CALL(inotify_add_watch, "what the host does to shared directories"),
 	CALL(inotify_rm_watch, "the same, no more of interest"),
 	CALL(brk, "the allocator"),
+	CALL(futex, "between its threads, one for each queue of a guest of several processors"),
 	CALL(exit_group, "the process ends"),
 	END,
 };

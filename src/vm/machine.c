@@ -224,6 +224,8 @@ static int fsd_body(void *data, int ready_fd)
 				     .monitor_fd = launch->control_fd,
 				     .memory_fd = launch->machine->memory_fd,
 				     .memory_size = launch->machine->size.memory,
+				     .request_queues =
+					     fsd_request_queues(launch->machine->size.vcpus),
 				     .watches_uid = launch->uid };
 	struct jail jail = { .role = ROLE_FSD,
 			     .uid = launch->uid,

@@ -18,6 +18,9 @@ static struct external_device *external_of(struct device *device)
 	return (struct external_device *)device; /* its first member */
 }
 
+/* Of a file system: the urgent one, and one for requests. */
+#define FS_QUEUES_MIN 2u
+
 /* Hands `count` queues from `first` on to a server. */
 static int start(struct device *device, int server_fd, unsigned int first, unsigned int count,
 		 struct err *err)
@@ -25,13 +28,11 @@ static int start(struct device *device, int server_fd, unsigned int first, unsig
 	struct fs_queue_setup setup = { .type = FS_SETUP_START,
 					.queues = count,
 					.features = device->features };
-	int fds[2 * FSD_QUEUES];
+	int fds[2 * FSD_QUEUES_MAX];
 
 	for (unsigned int i = 0; i < count; i++) {
 		const struct virtqueue_state *queue = &device->queues[first + i].state;
 
-		if (!queue->ready)
-			return err_set(err, EINVAL, "start without queue %u", first + i);
 		setup.queue[i].size = queue->size;
 		setup.queue[i].desc = queue->desc;
 		setup.queue[i].avail = queue->avail;
@@ -45,16 +46,22 @@ static int start(struct device *device, int server_fd, unsigned int first, unsig
 	return 0;
 }
 
-/* A driver may leave queues of a disk unused, but not of a file system. */
+/* A driver need not use every queue. */
 static int activate(struct device *device, struct err *err)
 {
 	const struct external_device *external = external_of(device);
 	unsigned int each = device->queue_count / external->server_count;
 
 	for (unsigned int i = 0; i < external->server_count; i++) {
-		if (external->server_count > 1 && !device->queues[i].state.ready)
+		unsigned int first = i * each, count = 0;
+
+		while (count < each && device->queues[first + count].state.ready)
+			count++;
+		if (count == 0 && external->server_count > 1)
 			continue;
-		if (start(device, external->servers[i].fd, i * each, each, err) < 0)
+		if (count < each && count < FS_QUEUES_MIN)
+			return err_set(err, EINVAL, "start without queue %u", first + count);
+		if (start(device, external->servers[i].fd, first, count, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -92,7 +99,6 @@ static int server_ready(struct source *source, uint32_t events, struct err *err)
 static const struct device_ops fs_ops = {
 	.name = "file system",
 	.type = VIRTIO_ID_FS,
-	.queues = FSD_QUEUES,
 	.queue_size = FSD_QUEUE_SIZE,
 	.external = true,
 	.activate = activate,
@@ -134,14 +140,16 @@ static void configure(struct device *device, const void *config, uint32_t size)
 	device->config_size = size;
 }
 
-int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *err)
+int fs_init(struct external_device *fs, struct loop *loop, int fd, unsigned int request_queues,
+	    struct err *err)
 {
-	struct virtio_fs_config config = { .tag = FSD_TAG, .num_request_queues = FSD_QUEUES - 1 };
+	struct virtio_fs_config config = { .tag = FSD_TAG, .num_request_queues = request_queues };
 
 	_Static_assert(sizeof(config) <= DEVICE_CONFIG_MAX, "the configuration fits");
 	if (init(fs, &fs_ops, loop, &fd, 1, err) < 0)
 		return -1;
 	configure(&fs->device, &config, sizeof(config));
+	fs->device.queue_count = 1 + request_queues;
 	return 0;
 }
 

@@ -22,7 +22,9 @@ struct external_device {
 /*
  * fs_init(), disk_init() - the sockets to the server stay the caller's. Where the server ends, so
  * does the loop, with an error. Return 0, or -1 with err set.
+ * @request_queues: 1 to FSD_REQUEST_QUEUES_MAX, as its server was told.
  */
-int fs_init(struct external_device *fs, struct loop *loop, int fd, struct err *err);
+int fs_init(struct external_device *fs, struct loop *loop, int fd, unsigned int request_queues,
+	    struct err *err);
 int disk_init(struct external_device *disk, struct loop *loop, const struct vmm_disk *config,
 	      struct err *err);

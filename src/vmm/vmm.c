@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "fs/fsd.h"
 #include "vmm/balloon.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
@@ -111,7 +112,8 @@ static int attach(struct vmm *vmm, struct device *device, struct err *err)
 
 static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct err *err)
 {
-	if (config->fs_fd >= 0 && (fs_init(&vmm->fs, &vmm->loop, config->fs_fd, err) < 0 ||
+	if (config->fs_fd >= 0 && (fs_init(&vmm->fs, &vmm->loop, config->fs_fd,
+					   fsd_request_queues(config->vcpus), err) < 0 ||
 				   attach(vmm, &vmm->fs.device, err) < 0))
 		return -1;
 	vmm->vsock = vsock_new(

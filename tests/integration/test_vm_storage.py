@@ -9,6 +9,7 @@ import threading
 import time
 import unittest
 
+import host
 from harness import BUILD, Case, TIME_SCALE
 
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
@@ -84,6 +85,62 @@ class HostChanges(Volume):
         for i in range(10):
             tell("echo %d >/data/f; mv /data/f /data/g" % i)
             self.assertEqual(self.get("g"), "%d\n" % i)
+
+
+class SeveralQueues(Volume):
+    """A guest of several processors has as many queues to the file server, and a thread there for each."""
+
+    WORK = """set -e
+for i in $(seq 40); do
+    mkdir $1-$i
+    echo $1 $i >$1-$i/f
+    mv $1-$i/f $1-$i/g
+    echo $1 $i >>log
+    echo $1 >common
+    mv common other-$1 2>/dev/null || :
+    [ "$(cat $1-$i/g)" = "$1 $i" ]
+    ls >/dev/null 2>&1 || :
+    rm -r $1-$i
+done
+"""
+    ON_BOTH = ("ls -d /sys/fs/virtiofs/*/mqs/* | wc -l; cd /data; taskset 1 sh work one & one=$!; "
+               "taskset 2 sh work two & wait $! && wait $one && echo both; exec sleep 1000")
+
+    def threads(self, name):
+        """How many fsd has."""
+        for pid in host.children_of(self.pid(name)):
+            with open("/proc/%d/comm" % pid) as f:
+                if f.read() == "moat-fsd\n":
+                    return len(os.listdir("/proc/%d/task" % pid))
+        return 0
+
+    def start_with(self, vcpus, script):
+        """Returns the container's name, and its output."""
+        def change(config):
+            config["vm"] = {"hwConfig": {"vcpus": vcpus}}
+            config["mounts"].append(bind("/data", self.volume))
+        self.bundle("sh", "-c", script, change=change)
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.PIPE)
+        return name, process.stdout
+
+    def test_at_the_same_time(self):
+        self.put("work", self.WORK)
+        for _ in range(2):  # booted, and from a template
+            self.put("log", "")
+            name, out = self.start_with(2, self.ON_BOTH)
+            self.assertEqual([out.readline(), out.readline()], [b"3\n", b"both\n"])
+            self.assertEqual(self.threads(name), 3)
+            self.assertEqual(sorted(self.get("log").splitlines()),
+                             sorted("%s %d" % (who, i) for who in ("one", "two") for i in range(1, 41)))
+            self.assertEqual([name for name in os.listdir(self.volume) if "-" in name and "other" not in name], [])
+            self.ok("delete", "--force", name)
+
+    def test_one_processor(self):
+        name, out = self.start_with(1, "ls -d /sys/fs/virtiofs/*/mqs/* | wc -l; exec sleep 1000")
+        self.assertEqual(out.readline(), b"2\n")
+        self.assertEqual(self.threads(name), 1)
+        self.ok("delete", "--force", name)
 
 
 class HostChangesAreTold(Volume):

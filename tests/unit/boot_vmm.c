@@ -72,7 +72,8 @@ static int serve(const struct vmm_config *vmm, const char *path, int *monitor)
 		struct fsd_config config = { .vmm_fd = queues[1],
 					     .monitor_fd = trees[1],
 					     .memory_fd = vmm->memory_fd,
-					     .memory_size = vmm->memory_size };
+					     .memory_size = vmm->memory_size,
+					     .request_queues = fsd_request_queues(vmm->vcpus) };
 		struct fsd *fsd;
 
 		close(queues[0]);

@@ -30,21 +30,21 @@ static int answer(int fuse, const struct buffers *buffers, uint32_t size, struct
 }
 
 /* A request that waits lies in `parked`, of readable_count 0 while there is none. */
-static int serve_parked(struct session *session, int fuse, struct chain *parked,
-			const struct buffers *buffers, struct err *err)
+static int serve_parked(struct session *session, struct worker *worker, int fuse,
+			struct chain *parked, const struct buffers *buffers, struct err *err)
 {
 	uint32_t size;
 
 	if (!parked->readable_count || !session_has_changes(session))
 		return 0;
-	size = session_serve_parked(session, parked);
+	size = session_serve_parked(session, worker, parked);
 	if (size == SESSION_PARKED)
 		return 0;
 	parked->readable_count = 0;
 	return answer(fuse, buffers, size, err);
 }
 
-static int serve(struct session *session, int fuse, struct err *err)
+static int serve(struct session *session, struct worker *worker, int fuse, struct err *err)
 {
 	static struct buffers now, waiting;
 	struct pollfd fds[] = { { fuse, POLLIN, 0 }, { session->watches.fd, POLLIN, 0 } };
@@ -57,7 +57,7 @@ static int serve(struct session *session, int fuse, struct err *err)
 
 		if (fds[1].revents)
 			session_watch(session);
-		if (serve_parked(session, fuse, &parked, &waiting, err) < 0)
+		if (serve_parked(session, worker, fuse, &parked, &waiting, err) < 0)
 			return -1;
 		if (!fds[0].revents)
 			continue;
@@ -72,7 +72,7 @@ static int serve(struct session *session, int fuse, struct err *err)
 		chain.iov[1] = (struct iovec){ now.out, sizeof(now.out) };
 		chain.readable_size = (uint32_t)n;
 		chain.writable_size = sizeof(now.out);
-		size = session_serve(session, &chain);
+		size = session_serve(session, worker, &chain);
 		if (size == SESSION_PARKED) {
 			memcpy(&waiting.in, &now.in, (size_t)n);
 			parked = chain;
@@ -81,7 +81,7 @@ static int serve(struct session *session, int fuse, struct err *err)
 		} else if (answer(fuse, &now, size, err) < 0) {
 			return -1;
 		}
-		if (serve_parked(session, fuse, &parked, &waiting, err) < 0)
+		if (serve_parked(session, worker, fuse, &parked, &waiting, err) < 0)
 			return -1;
 	}
 	return err_set(err, errno, "poll /dev/fuse");
@@ -96,6 +96,7 @@ struct options {
 static int run(const struct options *options, struct err *err)
 {
 	struct fs_tree_add add = { .flags = options->flags };
+	static struct worker worker;
 	struct session *session;
 	char text[128];
 	int tree = open(options->source, O_PATH | O_CLOEXEC);
@@ -116,9 +117,10 @@ static int run(const struct options *options, struct err *err)
 	printf("ready\n");
 	fflush(stdout);
 	signal(SIGXFSZ, SIG_IGN);
-	if (session_enter(session, err) < 0 || serve(session, fuse, err) < 0)
+	if (session_enter(session, &worker, err) < 0 || serve(session, &worker, fuse, err) < 0)
 		return -1;
 	session_free(session);
+	worker_free(&worker);
 	return 0;
 }
 

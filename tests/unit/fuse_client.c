@@ -5,6 +5,7 @@
 #include "base/path.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,7 +64,7 @@ int client_wait(struct fuse_client *client)
 	if (!session_has_changes(client->session))
 		return CLIENT_PARKED;
 	add_answer(client, &chain);
-	n = session_serve_parked(client->session, &chain);
+	n = session_serve_parked(client->session, &client->worker, &chain);
 	if (n == SESSION_PARKED)
 		return CLIENT_PARKED;
 	free(client->parked);
@@ -92,7 +93,7 @@ int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, cons
 	if (text_size)
 		chain.iov[chain.readable_count++] = (struct iovec){ (void *)text, text_size };
 	add_answer(client, &chain);
-	n = session_serve(client->session, &chain);
+	n = session_serve(client->session, &client->worker, &chain);
 	if (n == SESSION_PARKED) {
 		park(client, &chain);
 		return CLIENT_PARKED;
@@ -103,7 +104,7 @@ int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, cons
 int client_name(struct fuse_client *client, uint32_t opcode, uint64_t node, const void *arg,
 		size_t arg_size, const char *name, const char *second)
 {
-	static char text[1 << 17];
+	static _Thread_local char text[1 << 17];
 	size_t size = strlen(name) + 1;
 
 	memcpy(text, name, size);
@@ -141,15 +142,35 @@ void client_open(struct fuse_client *client, uint32_t tree_flags)
 	watches_init(&client->session->watches, WATCHES_UID_OWN);
 	must(session_add_tree(client->session, &add, open(tree, O_PATH | O_CLOEXEC), &err) == 0,
 	     "add the tree");
-	must(session_enter(client->session, &err) == 0, "enter");
+	must(session_enter(client->session, &client->worker, &err) == 0, "enter");
 	must(client_call(client, FUSE_INIT, 0, &init, sizeof(init), NULL, 0) == 0, "INIT");
 	client->tree = client_lookup(client, FUSE_ROOT_ID, "0");
 	must(client->tree, "look the tree up");
 }
 
+void client_join(struct fuse_client *client, const struct fuse_client *first)
+{
+	struct err err;
+
+	*client = (struct fuse_client){ .session = first->session,
+					.tree = first->tree,
+					.room = CLIENT_ROOM };
+	memcpy(client->directory, first->directory, sizeof(client->directory));
+	client->answer = xcalloc(1, CLIENT_ROOM);
+	must(unshare(CLONE_FS) == 0, "have a umask of one's own");
+	must(session_enter(client->session, &client->worker, &err) == 0, "enter");
+}
+
+void client_leave(struct fuse_client *client)
+{
+	worker_free(&client->worker);
+	free(client->answer);
+}
+
 void client_close(struct fuse_client *client)
 {
 	session_free(client->session);
+	worker_free(&client->worker);
 	must(chdir("/") == 0, "leave");
 	must(path_remove_tree(AT_FDCWD, client->directory, NULL) == 0, "clean up");
 	free(client->answer);
@@ -243,8 +264,8 @@ void client_forget(struct fuse_client *client, uint64_t node, uint64_t lookups)
 
 const char *client_path(const struct fuse_client *client, const char *name)
 {
-	static char paths[4][512];
-	static unsigned int next;
+	static _Thread_local char paths[4][512];
+	static _Thread_local unsigned int next;
 	char *path = paths[next++ % ARRAY_LEN(paths)];
 
 	snprintf(path, sizeof(paths[0]), "%s/tree/%s", client->directory, name);

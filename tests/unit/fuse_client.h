@@ -8,6 +8,7 @@
 
 struct fuse_client {
 	struct session *session;
+	struct worker worker;
 	char directory[64]; /* of the host: DIR/tree is tree 0, the rest must stay as it is */
 	uint64_t tree;	    /* node id of tree 0 */
 	uint32_t uid, gid;
@@ -23,6 +24,10 @@ struct fuse_client {
 /* client_open() - a session with all that a current kernel offers. */
 void client_open(struct fuse_client *client, uint32_t tree_flags);
 void client_close(struct fuse_client *client);
+
+/* client_join() - another client of the same session, on a thread of its own. */
+void client_join(struct fuse_client *client, const struct fuse_client *first);
+void client_leave(struct fuse_client *client);
 
 /*
  * client_call() - one request: argument, then text (which may be NULL).

@@ -352,7 +352,8 @@ void machine_open(struct machine *machine, const struct plan *plan)
 	machine->fs = (struct fsd_config){ .vmm_fd = queues[1],
 					   .monitor_fd = trees[1],
 					   .memory_fd = machine->config.memory_fd,
-					   .memory_size = MEMORY };
+					   .memory_size = MEMORY,
+					   .request_queues = fsd_request_queues(plan->vcpus) };
 	machine->control = control[0];
 	machine->trees = trees[0];
 	machine->console = console[0];

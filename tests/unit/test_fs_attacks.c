@@ -364,21 +364,21 @@ static void lengths_that_lie(void **state)
 	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
 	struct fuse_write_in write = { .fh = handle, .size = UINT32_MAX };
 
-	session_serve(c.session, &chain);
+	session_serve(c.session, &c.worker, &chain);
 	assert_int_equal(out->error, -EINVAL);
 	whole.header.len = 0;
 	chain.read_done = chain.write_done = 0;
-	session_serve(c.session, &chain);
+	session_serve(c.session, &c.worker, &chain);
 	assert_int_equal(out->error, -EINVAL);
 	whole.header.len = sizeof(whole);
 	whole.header.total_extlen = 1;
 	chain.read_done = chain.write_done = 0;
-	session_serve(c.session, &chain);
+	session_serve(c.session, &c.worker, &chain);
 	assert_int_equal(out->error, -EINVAL);
 	/* A header cut in two. */
 	chain.read_done = chain.write_done = 0;
 	chain.iov[0].iov_len = chain.readable_size = 20;
-	assert_int_equal(session_serve(c.session, &chain), 0);
+	assert_int_equal(session_serve(c.session, &c.worker, &chain), 0);
 	assert_int_equal(client_call(&c, FUSE_WRITE, f, &write, sizeof(write), "text", 4), -EINVAL);
 	write.size = 4;
 	write.offset = UINT64_MAX; /* "the current position", were it passed on */

@@ -28,21 +28,25 @@
 
 #include <cmocka.h>
 
-#define MEMORY	 0x400000ull
-#define SIZE	 16u
-#define DESC	 0x1000u
-#define AVAIL	 0x2000u
-#define USED	 0x3000u
-#define IN	 0x10000u
-#define OUT	 0x20000u
+#define MEMORY 0x400000ull
+#define SIZE   16u
+/* Of the queue that is driven now. */
+#define BASE	 (f->queue * 0x80000u)
+#define DESC	 (BASE + 0x1000u)
+#define AVAIL	 (BASE + 0x2000u)
+#define USED	 (BASE + 0x3000u)
+#define IN	 (BASE + 0x10000u)
+#define OUT	 (BASE + 0x40000u)
 #define PATIENCE 10000 /* ms */
+#define QUEUES	 3
 
 struct fixture {
 	char directory[64];
-	int memory_fd, vmm_fd, monitor_fd, kick, call;
+	int memory_fd, vmm_fd, monitor_fd, kick[QUEUES], call[QUEUES];
 	struct guest_memory memory;
 	pid_t pid;
-	uint16_t used;
+	uint32_t queue; /* number of the one that is driven */
+	uint16_t used[QUEUES];
 };
 
 static void *at(struct fixture *f, uint64_t gpa)
@@ -80,7 +84,8 @@ static int setup(void **state)
 		struct fsd_config config = { .vmm_fd = vmm[1],
 					     .monitor_fd = monitor[1],
 					     .memory_fd = f->memory_fd,
-					     .memory_size = MEMORY };
+					     .memory_size = MEMORY,
+					     .request_queues = QUEUES - 1 };
 
 		close(vmm[0]);
 		close(monitor[0]);
@@ -90,8 +95,10 @@ static int setup(void **state)
 	close(monitor[1]);
 	f->vmm_fd = vmm[0];
 	f->monitor_fd = monitor[0];
-	f->kick = eventfd(0, EFD_CLOEXEC);
-	f->call = eventfd(0, EFD_CLOEXEC);
+	for (size_t i = 0; i < QUEUES; i++) {
+		f->kick[i] = eventfd(0, EFD_CLOEXEC);
+		f->call[i] = eventfd(0, EFD_CLOEXEC);
+	}
 	*state = f;
 	return 0;
 }
@@ -104,8 +111,10 @@ static int teardown(void **state)
 	assert_int_equal(proc_wait(f->pid), 0);
 	close(f->vmm_fd);
 	close(f->memory_fd);
-	close(f->kick);
-	close(f->call);
+	for (size_t i = 0; i < QUEUES; i++) {
+		close(f->kick[i]);
+		close(f->call[i]);
+	}
 	guest_memory_unmap(&f->memory);
 	assert_int_equal(path_remove_tree(AT_FDCWD, f->directory, NULL), 0);
 	free(f);
@@ -140,10 +149,10 @@ static void start(struct fixture *f, uint64_t desc)
 	struct fs_queue_setup setup = { .type = FS_SETUP_START,
 					.queues = 1,
 					.queue = { { SIZE, desc, AVAIL, USED } } };
-	int fds[] = { f->kick, f->call };
+	int fds[] = { f->kick[0], f->call[0] };
 
 	memset(at(f, 0), 0, 0x10000);
-	f->used = 0;
+	f->used[0] = 0;
 	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), fds, 2), 0);
 }
 
@@ -161,7 +170,7 @@ static void kick(struct fixture *f)
 {
 	uint64_t one = 1;
 
-	assert_int_equal(write(f->kick, &one, sizeof(one)), sizeof(one));
+	assert_int_equal(write(f->kick[f->queue], &one, sizeof(one)), sizeof(one));
 }
 
 static void offer(struct fixture *f, uint16_t head)
@@ -197,20 +206,20 @@ static void put(struct fixture *f, uint16_t slot, uint32_t opcode, uint64_t node
 /* Whether all the requests that get() waits for have come back; there may be more already. */
 static bool are_back(struct fixture *f, const struct vring_used *used)
 {
-	return (int16_t)(__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) - f->used) >= 0;
+	return (int16_t)(__atomic_load_n(&used->idx, __ATOMIC_ACQUIRE) - f->used[f->queue]) >= 0;
 }
 
 /* Waits until `count` more requests have come back; returns the first one's answer. */
 static const struct fuse_out_header *get(struct fixture *f, unsigned int count)
 {
 	struct vring_used *used = at(f, USED);
-	uint16_t first = f->used;
+	uint16_t first = f->used[f->queue], *last = &f->used[f->queue];
 	uint64_t calls;
 
-	f->used = (uint16_t)(f->used + count);
+	*last = (uint16_t)(*last + count);
 	while (!are_back(f, used)) {
-		assert_true(readable(f->call, PATIENCE));
-		assert_int_equal(read(f->call, &calls, sizeof(calls)), sizeof(calls));
+		assert_true(readable(f->call[f->queue], PATIENCE));
+		assert_int_equal(read(f->call[f->queue], &calls, sizeof(calls)), sizeof(calls));
 	}
 	return at(f, OUT + used->ring[first % SIZE].id / 2 * 0x1000u);
 }
@@ -283,12 +292,124 @@ static void kicked_before_it_listens(void **state)
 	struct fs_queue_setup setup = { .type = FS_SETUP_START,
 					.queues = 1,
 					.queue = { { SIZE, DESC, AVAIL, USED } } };
-	int fds[] = { f->kick, f->call };
+	int fds[] = { f->kick[0], f->call[0] };
 
 	put(f, 0, FUSE_INIT, 0, &in, sizeof(in));
 	kick(f);
 	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), fds, 2), 0);
 	assert_int_equal(get(f, 1)->error, 0);
+}
+
+/* All three, of one machine: requests on the second and the third are served by threads. */
+static void start_all(struct fixture *f)
+{
+	struct fs_queue_setup setup = { .type = FS_SETUP_START, .queues = QUEUES };
+	int fds[2 * QUEUES];
+
+	for (f->queue = 0; f->queue < QUEUES; f->queue++) {
+		memset(at(f, BASE), 0, 0x10000);
+		f->used[f->queue] = 0;
+		setup.queue[f->queue].size = SIZE;
+		setup.queue[f->queue].desc = DESC;
+		setup.queue[f->queue].avail = AVAIL;
+		setup.queue[f->queue].used = USED;
+		fds[f->queue] = f->kick[f->queue];
+		fds[QUEUES + f->queue] = f->call[f->queue];
+	}
+	f->queue = 1;
+	assert_int_equal(fd_send(f->vmm_fd, &setup, sizeof(setup), fds, 2 * QUEUES), 0);
+}
+
+static void put_many(struct fixture *f, uint64_t directory)
+{
+	for (uint16_t i = 0; i < SIZE / 2; i++)
+		put(f, i, FUSE_LOOKUP, directory, "file", 5);
+	kick(f);
+}
+
+static void several_queues(void **state)
+{
+	struct fixture *f = *state;
+	struct fuse_forget_in forget = { .nlookup = SIZE };
+	uint64_t tree, file;
+	char path[96];
+
+	assert_int_equal(add_tree(f, 0, f->directory), 0);
+	start_all(f);
+	init(f);
+	tree = lookup(f, FUSE_ROOT_ID, "0", 0);
+	snprintf(path, sizeof(path), "%s/file", f->directory);
+	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
+	file = lookup(f, tree, "file", 0);
+	for (int round = 0; round < 300; round++) {
+		for (f->queue = 1; f->queue < QUEUES; f->queue++)
+			put_many(f, tree);
+		for (f->queue = 1; f->queue < QUEUES; f->queue++)
+			assert_int_equal(get(f, SIZE / 2)->error, 0);
+		f->queue = 0;
+		put(f, 0, FUSE_FORGET, file, &forget, sizeof(forget));
+		kick(f);
+		get(f, 1);
+	}
+	/* What one queue was told is known to the other. */
+	f->queue = 1;
+	assert_int_equal(lookup(f, tree, "file", 0), file);
+	f->queue = 2;
+	assert_int_equal(lookup(f, tree, "file", 0), file);
+}
+
+/* The guest takes its memory back the moment that the answer is there. */
+static void reset_while_others_serve(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(add_tree(f, 0, f->directory), 0);
+	for (int round = 0; round < 100; round++) {
+		struct vring_used *used;
+		uint64_t tree;
+		uint16_t before[QUEUES];
+
+		start_all(f);
+		init(f);
+		tree = lookup(f, FUSE_ROOT_ID, "0", 0);
+		for (f->queue = 1; f->queue < QUEUES; f->queue++)
+			put_many(f, tree);
+		reset(f);
+		for (f->queue = 1; f->queue < QUEUES; f->queue++) {
+			used = at(f, USED);
+			before[f->queue] = used->idx;
+			memset(at(f, OUT), 0x5a, 0x8000);
+			kick(f); /* nobody listens */
+		}
+		usleep(1000);
+		for (f->queue = 1; f->queue < QUEUES; f->queue++) {
+			const uint8_t *out = at(f, OUT);
+
+			used = at(f, USED);
+			assert_int_equal(used->idx, before[f->queue]);
+			for (size_t i = 0; i < 0x8000; i++)
+				assert_int_equal(out[i], 0x5a);
+		}
+	}
+}
+
+/* A queue that its driver breaks stands still; the others go on. */
+static void one_of_several_breaks(void **state)
+{
+	struct fixture *f = *state;
+
+	start_all(f);
+	init(f);
+	f->queue = 2;
+	((struct vring_avail *)at(f, AVAIL))->idx = SIZE + 1;
+	kick(f);
+	f->queue = 1;
+	lookup(f, FUSE_ROOT_ID, "3", -ENOENT);
+	reset(f);
+	start_all(f);
+	init(f);
+	f->queue = 2;
+	lookup(f, FUSE_ROOT_ID, "3", -ENOENT);
 }
 
 static void broken_rings(void **state)
@@ -373,7 +494,7 @@ static void a_read_that_waits(void **state)
 	tree = lookup(f, FUSE_ROOT_ID, "0", 0);
 	wait_for_changes(f);
 	lookup(f, tree, "none", 0); /* others are served meanwhile */
-	assert_int_equal(((struct vring_used *)at(f, USED))->idx, f->used);
+	assert_int_equal(((struct vring_used *)at(f, USED))->idx, f->used[0]);
 	snprintf(path, sizeof(path), "%s/file", f->directory);
 	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
 	out = get(f, 1);
@@ -408,7 +529,8 @@ int main(void)
 		TEST(serves_and_resets),	 TEST(many_at_once),
 		TEST(kicked_before_it_listens),	 TEST(broken_rings),
 		TEST(a_vmm_that_makes_no_sense), TEST(trees_that_are_none),
-		TEST(a_read_that_waits),
+		TEST(a_read_that_waits),	 TEST(several_queues),
+		TEST(reset_while_others_serve),	 TEST(one_of_several_breaks),
 	};
 
 	return cmocka_run_group_tests_name("fsd", tests, NULL, NULL);

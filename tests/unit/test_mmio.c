@@ -440,20 +440,21 @@ static void hands_queues_to_the_file_server(void **state)
 	struct mmio_device mmio;
 	struct external_device fs;
 	struct fs_queue_setup message;
-	int pair[2], fds[2 * FSD_QUEUES + 1];
+	int pair[2], fds[2 * FSD_QUEUES_MAX + 1];
+	enum { QUEUES = 3 };
 	char tag[36];
 
 	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
-	assert_int_equal(fs_init(&fs, &f->loop, pair[0], &f->err), 0);
+	assert_int_equal(fs_init(&fs, &f->loop, pair[0], QUEUES - 1, &f->err), 0);
 	assert_int_equal(mmio_init(&mmio, &fs.device, &f->memory, &f->loop, NULL, &f->err), 0);
 	mmio_read(&mmio, VIRTIO_MMIO_CONFIG, tag, sizeof(tag));
 	assert_string_equal(tag, FSD_TAG);
-	assert_int_equal(get(&mmio, VIRTIO_MMIO_CONFIG + sizeof(tag)), FSD_QUEUES - 1);
+	assert_int_equal(get(&mmio, VIRTIO_MMIO_CONFIG + sizeof(tag)), QUEUES - 1);
 	/* 1 MiB is 256 pages; Linux keeps four entries for headers. */
 	put(&mmio, VIRTIO_MMIO_QUEUE_SEL, 1);
 	assert_in_range(get(&mmio, VIRTIO_MMIO_QUEUE_NUM_MAX), 256 + 4, VIRTQUEUE_SIZE_MAX);
 	negotiate(&mmio, FEATURES);
-	for (uint32_t i = 0; i < FSD_QUEUES; i++)
+	for (uint32_t i = 0; i < QUEUES; i++)
 		make_queue(&mmio, i, DESC + 0x100 * i);
 	put(&mmio, VIRTIO_MMIO_STATUS, RUNNING);
 	assert_int_equal(fd_receive(pair[1], &message, sizeof(message), fds, ARRAY_LEN(fds)),
@@ -463,7 +464,7 @@ static void hands_queues_to_the_file_server(void **state)
 	assert_int_equal(message.queue[1].desc, DESC + 0x100);
 	assert_int_equal(message.queue[1].size, SIZE);
 	put(&mmio, VIRTIO_MMIO_QUEUE_NOTIFY, 1);
-	assert_int_equal(eventfd_write(fds[FSD_QUEUES], 1), 0);
+	assert_int_equal(eventfd_write(fds[QUEUES], 1), 0);
 	assert_int_equal(eventfd_read(fds[1], &(eventfd_t){ 0 }), 0);
 	assert_int_equal(eventfd_read(fs.device.call_fd, &(eventfd_t){ 0 }), 0);
 	assert_int_equal(get(&mmio, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING);
@@ -477,7 +478,7 @@ static void hands_queues_to_the_file_server(void **state)
 	close(pair[1]);
 	assert_int_equal(loop_run(&f->loop, &f->err), -1);
 	assert_non_null(strstr(f->err.text, "server of the file system has ended"));
-	for (size_t i = 0; i < 2 * FSD_QUEUES; i++)
+	for (size_t i = 0; i < 2 * QUEUES; i++)
 		close(fds[i]);
 	mmio_free(&mmio);
 	close(pair[0]);
