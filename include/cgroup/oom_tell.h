@@ -15,14 +15,13 @@
 struct oom_teller {
 	pid_t self, victim; /* 0: there is none, and nothing can be told */
 	bool v2;
-	int pidfd; /* of the victim */
-	int word;  /* what makes it act */
-	int limit; /* memory.max, memory.limit_in_bytes */
-	char restore[32];
-	size_t restore_length;
+	int pidfd;     /* of the victim */
+	int word;      /* what makes it act */
+	int limit;     /* memory.max, memory.limit_in_bytes */
 	int score;     /* oom_score_adj of the victim */
 	int processes; /* cgroup.procs */
 	int below;     /* cgroup.stat, v2: what lies below it */
+	int group;     /* memory.oom.group, v2: whether one is killed alone */
 	int control;   /* memory.oom_control, v1: whether there is an OOM killer */
 	int swapping;  /* memory.swappiness, v1 */
 };
@@ -30,7 +29,7 @@ struct oom_teller {
 #define OOM_TELLER_NONE                                                                            \
 	{                                                                                          \
 		.pidfd = -1, .word = -1, .limit = -1, .score = -1, .processes = -1, .below = -1,   \
-		.control = -1, .swapping = -1                                                      \
+		.group = -1, .control = -1, .swapping = -1                                         \
 	}
 
 /*
@@ -49,7 +48,7 @@ void oom_teller_close(struct oom_teller *teller);
 /*
  * oom_teller_tell() - when the caller and the victim are alone in the cgroup: have the victim
  * killed by a limit so low that it does not fit, and give engines the time to hear of it. The limit
- * is as before afterwards; what caches there were have been written back and are gone. Does nothing
- * where there are others in the cgroup, who might be taken.
+ * is as before afterwards (memory.oom.group of v2 is 0); what caches there were have been written
+ * back and are gone. Does nothing where there are others in the cgroup, who might be taken.
  */
 void oom_teller_tell(struct oom_teller *teller);

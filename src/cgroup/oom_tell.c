@@ -43,21 +43,18 @@ static int open_one(const char *directory, const char *name, int flags, struct e
 
 static int open_limit(struct oom_teller *teller, const char *directory, struct err *err)
 {
-	const char *name = teller->v2 ? "memory.max" : "memory.limit_in_bytes";
-	ssize_t n;
-
-	teller->limit = open_one(directory, name, O_RDWR, err);
-	if (teller->limit < 0)
-		return -1;
-	n = read(teller->limit, teller->restore, sizeof(teller->restore));
-	if (n <= 0)
-		return err_set(err, n < 0 ? errno : EIO, "read %s/%s", directory, name);
-	teller->restore_length = (size_t)n;
-	return 0;
+	teller->limit = open_one(directory, teller->v2 ? "memory.max" : "memory.limit_in_bytes",
+				 O_RDWR, err);
+	return teller->limit < 0 ? -1 : 0;
 }
 
 static int open_v2(struct oom_teller *teller, const char *directory, struct err *err)
 {
+	_cleanup_free_ char *group = xasprintf("%s/memory.oom.group", directory);
+
+	teller->group = open(group, O_WRONLY | O_CLOEXEC); /* since Linux 4.19 */
+	if (teller->group < 0 && errno != ENOENT)
+		return err_set(err, errno, "open %s", group);
 	teller->below = open_one(directory, "cgroup.stat", O_RDONLY, err);
 	return teller->below < 0 ? -1 : 0;
 }
@@ -172,6 +169,7 @@ void oom_teller_close(struct oom_teller *teller)
 	fd_replace(&teller->limit, -1);
 	fd_replace(&teller->processes, -1);
 	fd_replace(&teller->below, -1);
+	fd_replace(&teller->group, -1);
 	fd_replace(&teller->control, -1);
 	fd_replace(&teller->swapping, -1);
 	if (teller->victim)
@@ -202,13 +200,16 @@ static bool is_alone(const struct oom_teller *teller)
 	       strstr(text_of(teller->below, text, sizeof(text)), "nr_descendants 0\n");
 }
 
-/* Without an OOM killer the kernel would wait for memory, and for ever. */
+/*
+ * Without an OOM killer the kernel would wait for memory, and for ever. That of v2 must not take
+ * along all that is in the cgroup, as it may have been told to: its caller would be among them.
+ */
 static bool can_be_killed(const struct oom_teller *teller)
 {
 	char text[1024];
 
 	if (teller->v2)
-		return true;
+		return teller->group < 0 || write(teller->group, "0", 1) == 1;
 	return strstr(text_of(teller->control, text, sizeof(text)), "oom_kill_disable 0\n") &&
 	       write(teller->swapping, "0", 1) == 1;
 }
@@ -216,12 +217,16 @@ static bool can_be_killed(const struct oom_teller *teller)
 void oom_teller_tell(struct oom_teller *teller)
 {
 	const struct timespec heard = { .tv_nsec = HEARD_MS * 1000000L };
+	char restore[32];
+	ssize_t n;
 
-	if (!teller->victim || !is_alone(teller) || !can_be_killed(teller) ||
-	    write(teller->word, "x", 1) != 1)
+	if (!teller->victim || !is_alone(teller) || !can_be_killed(teller))
+		return;
+	n = read(teller->limit, restore, sizeof(restore));
+	if (n <= 0 || write(teller->word, "x", 1) != 1)
 		return;
 	proc_wait(teller->victim);
 	teller->victim = 0;
-	(void)!write(teller->limit, teller->restore, teller->restore_length);
+	(void)!write(teller->limit, restore, (size_t)n);
 	nanosleep(&heard, NULL);
 }

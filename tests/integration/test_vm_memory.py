@@ -169,6 +169,22 @@ class Lack(Case):
         """The workload goes on and ends by itself."""
         self.assertEqual(self.oom_kills("sh", "-c", "sh -c 'x=a; while :; do x=$x$x; done'; exit 3"), 1)
 
+    def test_of_a_group(self):
+        """kubelet asks for the end of all that is in the cgroup when one is killed. Of the workload, not of its monitor."""
+        self.in_cgroup("sh", "-c", "x=a; while :; do x=$x$x; done")
+        self.config["linux"]["resources"]["unified"] = {"memory.oom.group": "1"}
+        self.write_config()
+        if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            self.skipTest("no cgroup v2")
+        name = self.new_id()
+        process = self.start_moat("run", "--keep", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        _, said = process.communicate(timeout=60 * host.TIME_SCALE)
+        with open("/sys/fs/cgroup%s/memory.events" % self.path) as f:
+            events = dict(line.split() for line in f)
+        self.ok("delete", "--force", name)
+        self.assertEqual(process.returncode, 137, said)
+        self.assertEqual((events["oom_kill"], events.get("oom_group_kill", "0")), ("1", "0"), said)
+
     def test_of_none(self):
         """Killed, but not for that."""
         self.assertEqual(self.oom_kills("sh", "-c", "kill -9 $$"), 0)

@@ -501,12 +501,18 @@ static void test_tell_oom(void **state)
 {
 	struct err err = { 0 };
 	struct pollfd watched = { .events = POLLIN };
+	struct oci_linux_resources *r;
 	int go, count;
 	pid_t pid;
 
 	need("memory");
-	create("{\"memory\":{\"limit\":100663296}}");
+	create("{\"memory\":{\"limit\":201326592}}");
 	pid = teller(&go);
+	/* The limit that is there afterwards is that of now. */
+	r = parse("{\"memory\":{\"limit\":100663296}}");
+	if (cgroup_update(path, r, &err) < 0)
+		fail_msg("%s", err.text);
+	oci_linux_resources_free(r);
 	watched.fd = cgroup_oom_watch(path, &err);
 	count = cgroup_oom_open(path, &err);
 	assert_true(watched.fd >= 0 && count >= 0);
@@ -516,6 +522,24 @@ static void test_tell_oom(void **state)
 	expect_file("memory", cgroup_layout() == CGROUP_V2 ? "memory.max" : "memory.limit_in_bytes",
 		    "100663296");
 	close(watched.fd);
+	close(count);
+	remove_it();
+}
+
+/* Nor is the one that tells, where all of a cgroup are to be killed with one. */
+static void test_tell_oom_in_a_group(void **state)
+{
+	int go, count;
+	pid_t pid;
+
+	need("memory");
+	if (cgroup_layout() != CGROUP_V2)
+		skip();
+	create("{\"unified\":{\"memory.oom.group\":\"1\"}}");
+	pid = teller(&go);
+	count = cgroup_oom_open(path, NULL);
+	let_tell(pid, go);
+	assert_int_equal(cgroup_oom_read(count), 1);
 	close(count);
 	remove_it();
 }
@@ -555,6 +579,7 @@ int main(void)
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_tell_oom),
+		cmocka_unit_test(test_tell_oom_in_a_group),
 		cmocka_unit_test(test_tell_oom_beside_others),
 	};
 
