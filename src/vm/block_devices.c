@@ -71,12 +71,17 @@ static int find(const struct moat_settings *settings, dev_t number)
 	return fd;
 }
 
-static int refuse(const struct oci_device *device, size_t index, struct err *err)
+static int refuse(const struct moat_settings *settings, const struct oci_device *device,
+		  size_t index, struct err *err)
 {
 	err_set(err, 0,
 		WHERE "%s (b %lld:%lld) is a block device of the host, and none of those that a "
 		      "microVM may have",
 		index, device->path, (long long)device->major, (long long)device->minor);
+	if (settings->n_block_devices)
+		return err_hint(err, "nothing that \"blockDevices\" of the operator's file lists "
+				     "has these numbers (ls -lL shows them): list its path on the "
+				     "host there, leave it out, or use --isolation=sandbox");
 	return err_hint(err, "leave it out, list its path on the host in \"blockDevices\" in "
 			     "/etc/moat/moat.json, or use --isolation=sandbox");
 }
@@ -152,10 +157,10 @@ static int open_one(struct disks *disks, const struct oci_linux *linux_,
 	bool may;
 
 	if (found < 0)
-		return refuse(device, index, err);
+		return refuse(settings, device, index, err);
 	if (disks->count == VMM_DISKS_MAX)
-		return err_set(err, 0, WHERE "a microVM has room for %u disks", index,
-			       VMM_DISKS_MAX);
+		return err_set(err, 0, WHERE "%s is one disk too many: a microVM has room for %u",
+			       index, device->path, VMM_DISKS_MAX);
 	if (may_write(linux_, number_of(device), &may, err) < 0)
 		return -1;
 	*file = (struct disk_file){ .fd = -1, .direct_fd = -1, .read_only = !may };

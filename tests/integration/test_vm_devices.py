@@ -166,7 +166,8 @@ class Refused(Devices):
         one, two = self.loop("one", MIB), self.loop("two", MIB, "--read-only")
         for allowed in ((), (two,), (os.path.join(self.work, "one"), "/dev/null", "/dev/nothing*")):
             self.allow(*allowed)
-            self.refuse("linux.devices[0]: /dev/wanted (b 7:", "blockDevices", device=one)
+            self.refuse("linux.devices[0]: /dev/wanted (b 7:", "nothing that \"blockDevices\"" if allowed else "\"blockDevices\" in",
+                        device=one)
         self.allow("/dev/loop*")
         self.refuse("/dev/wanted to write", "only read it", device=two)
         number = os.stat(one).st_rdev
