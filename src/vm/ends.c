@@ -26,6 +26,7 @@
 #define HINT_KVM                                                                                   \
 	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
 	"real hardware virtualization, or --isolation=sandbox"
+#define HINT_LATE "; if it is only slow, set a greater guestTimeout in the operator's file"
 
 #define NOT_ANSWERING "run the container: the guest's init does not answer any more"
 
@@ -102,16 +103,22 @@ void end_of_child(struct monitor *monitor, struct child *child, enum role role)
 	monitor_fail(monitor, &err);
 }
 
-static bool has_time_to_boot(const struct monitor *monitor)
+static bool is_late(const struct monitor *monitor)
 {
-	struct timespec cpu = { 0 }, now;
-	clockid_t clock;
+	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - monitor->started >= monitor->container->settings->guest_timeout;
+}
+
+static bool has_time_to_boot(const struct monitor *monitor)
+{
+	struct timespec cpu = { 0 };
+	clockid_t clock;
+
 	if (clock_getcpuclockid(monitor->machine->vmm.pid, &clock) == 0)
 		clock_gettime(clock, &cpu);
-	return cpu.tv_sec < BOOT_CPU_SECONDS &&
-	       now.tv_sec - monitor->started < monitor->container->settings->guest_timeout;
+	return cpu.tv_sec < BOOT_CPU_SECONDS && !is_late(monitor);
 }
 
 int end_of_time(struct source *source, uint32_t events, struct err *err)
@@ -134,7 +141,7 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 		}
 		err_set(&reason, ETIMEDOUT, "wait for its init to answer");
 		wrap_purpose(monitor, &reason);
-		err_hint(&reason, "%s", HINT_KVM);
+		err_hint(&reason, "%s%s", HINT_KVM, is_late(monitor) ? HINT_LATE : "");
 		break;
 	case PHASE_CREATING:
 		err_set(&reason, ETIMEDOUT, "make the container in the guest");

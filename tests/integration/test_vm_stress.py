@@ -177,7 +177,8 @@ class Guests(Case):
         self.write_settings()
         self.bundle("true")
         began = time.monotonic()
-        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("boot the guest kernel", "init to answer"), timeout=60)
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), timeout=60,
+                     says=("boot the guest kernel", "init to answer", "guestTimeout"))
         self.assertLess(time.monotonic() - began, 10 + host.TIME_SCALE)
 
     def test_that_answers_neither_start_nor_exec(self):
