@@ -174,7 +174,7 @@ struct direct {
 
 static bool direct_open(struct direct *d)
 {
-	strcpy(d->path, "/tmp/moat-disk-XXXXXX");
+	snprintf(d->path, sizeof(d->path), "/tmp/moat-disk-XXXXXX");
 	d->buffered = mkstemp(d->path);
 	assert_true(d->buffered >= 0);
 	assert_int_equal(ftruncate(d->buffered, 1 << 20), 0);

@@ -191,7 +191,7 @@ static void test_disks(void **state)
 		"{\"allow\":true,\"major\":10,\"minor\":229,\"access\":\"rw\"}]}}}";
 	const struct oci_linux *linux_;
 
-	strcpy(blocks, "/tmp/moat-blocks-XXXXXX");
+	snprintf(blocks, sizeof(blocks), "/tmp/moat-blocks-XXXXXX");
 	assert_non_null(mkdtemp(blocks));
 	describe("vda", "moat-1\n", "254:0\n");
 	describe("vdb", "moat-0\n", "254:16\n");
