@@ -13,8 +13,10 @@
 #include "vm/owners.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 static int open_detached(const char *path, bool recursive, struct err *err)
 {
@@ -59,6 +61,20 @@ int bind_open(const char *bundle, const struct bind *bind, struct err *err)
 	return fd_steal(&fd);
 }
 
+/* The file server would be in it, too, and could be written to through its own files there. */
+static int refuse_proc(int fd, const char *source, struct err *err)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return err_set(err, errno, "look at the file system of %s", source);
+	if (fs.f_type == PROC_SUPER_MAGIC)
+		return err_set(err, EPERM,
+			       "share %s with a microVM: what is in it is of the host's processes",
+			       source);
+	return 0;
+}
+
 /* Opens one source and puts it into the list. */
 static int add(struct trees *trees, const char *bundle, const struct bind *bind, uint32_t mount,
 	       struct err *err)
@@ -77,6 +93,8 @@ static int add(struct trees *trees, const char *bundle, const struct bind *bind,
 						 : "share %s with a microVM: only directories and "
 						   "regular files can be",
 			       bind->source);
+	if (refuse_proc(fd, bind->source, err) < 0)
+		return -1;
 	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode),
 			       .read_only = bind->read_only,
 			       .mount = mount,

@@ -62,6 +62,7 @@ class Limits(EngineCase):
         self.kept_from("--privileged", levels=["sandbox"], says="more than a process may have here")
         if self.family == "docker" and engines.lacks_cap_sys_resource():
             self.skipTest(table.LOCAL + "docker gives more capabilities than this machine has")
+        self.devices_are_mounts("--privileged")
         out = self.run_("sh", "-c", "mkdir /m; mount -t tmpfs none /m && echo mounted", flags=["--privileged"])
         self.assertEqual(out, "mounted\n")
 
@@ -164,14 +165,23 @@ class Limits(EngineCase):
         self.assertEqual(self.run_("cat", "/proc/sys/net/ipv4/ip_default_ttl", "/proc/sys/kernel/shmmni", flags=[
             "--sysctl", "net.ipv4.ip_default_ttl=77", "--sysctl", "kernel.shmmni=1234"]).split(), ["77", "1234"])
 
+    def devices_are_mounts(self, *flags):
+        """podman gives an ordinary user devices as bind mounts; a microVM takes none such."""
+        if self.engine.rootless and self.level == "vm":
+            self.refused("run", "--rm", *self.flags(flags), BUSYBOX, "true", says="only directories and regular files can be")
+
     def test_device(self):
         """--device"""
         self.kept_from("--device", "/dev/fuse", levels=["sandbox"], says="/dev/fuse")
+        self.devices_are_mounts("--device", "/dev/fuse")
         self.assertEqual(self.run_("sh", "-c", "test -c /dev/fuse && echo there", flags=["--device", "/dev/fuse"]), "there\n")
 
     def test_pid_host(self):
         """--pid host"""
         self.kept_from("--pid", "host", levels=["sandbox"], says="pid namespace")
+        if self.engine.rootless and self.level == "vm":  # podman gives an ordinary user the host's /proc for it
+            self.refused("run", "--rm", *self.flags(["--pid", "host"]), BUSYBOX, "true",
+                         says="what is in it is of the host's processes")
         seen = "engines/run" in self.run_("ps", flags=["--pid", "host"])
         self.assertEqual(seen, self.level != "vm")  # there the processes are the guest's
 

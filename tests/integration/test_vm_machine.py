@@ -230,7 +230,8 @@ class Shared(Case):
         self.assertFalse(os.path.exists(self.rootfs + "/x"))
 
     def test_what_cannot_be_shared(self):
-        for source, says in (("/dev/null", "only directories and regular files"), ("/nonexistent", "/nonexistent")):
+        for source, says in (("/dev/null", "only directories and regular files"), ("/proc", "processes"),
+                             ("/proc/self/mem", "processes"), ("/nonexistent", "/nonexistent")):
             self.bundle("true", change=lambda c: c["mounts"].append(
                 {"destination": "/x", "type": "bind", "source": source, "options": ["bind"]}))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=[says, "/x"])

@@ -124,6 +124,11 @@ static void test_trees_refuse(void **state)
 	assert_int_equal(trees_open(&trees, &config, directory, &err), -1);
 	assert_non_null(strstr(err.text, "only directories and regular files"));
 	trees_close(&trees);
+	mount.source = "/proc/self/mem";
+	assert_int_equal(trees_open(&trees, &config, directory, &err), -1);
+	assert_int_equal(err.code, EPERM);
+	assert_non_null(strstr(err.text, "the host's processes"));
+	trees_close(&trees);
 	root.path = "/etc/passwd";
 	assert_int_equal(trees_open(&trees, &config, directory, &err), -1);
 	assert_int_equal(err.code, ENOTDIR);
