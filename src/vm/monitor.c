@@ -326,9 +326,11 @@ static int watch_machine(struct monitor *monitor, struct err *err)
 			monitor->undrained |= 1u << i;
 	/* Both are there when the agent is: it does not wait for us between the two. */
 	if (agent_hello(monitor->agent, monitor->container->config->hostname, 0, hello_said, err) <
-	    0)
-		return -1;
-	return agent_create(monitor->agent, machine, 0, created, err);
+		    0 ||
+	    agent_create(monitor->agent, machine, 0, created, err) < 0)
+		/* Where the machine has ended already the loop is about to hear why. */
+		return err->code == EPIPE ? 0 : -1;
+	return 0;
 }
 
 static int set_up(struct monitor *monitor, struct err *err)
