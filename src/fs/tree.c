@@ -87,6 +87,7 @@ int top_lookup(struct session *session, const char *name, struct fuse_entry_out 
 	if (r < 0)
 		return r;
 	root->lookups++;
+	changes_see(session, root);
 	return 0;
 }
 

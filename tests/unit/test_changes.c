@@ -165,6 +165,22 @@ static void own_changes_are_not_told(void **state)
 	assert_string_equal(told(), "");
 }
 
+/* One who watches the top of a tree may never ask for more than it. */
+static void tree_is_watched_from_its_lookup_on(void **state)
+{
+	struct fs_tree_add add = { .index = 3, .flags = FS_TREE_SHARED };
+	struct err err;
+
+	assert_int_equal(mkdir(client_path(&c, "dir"), 0755), 0);
+	assert_int_equal(session_add_tree(c.session, &add,
+					  open(client_path(&c, "dir"), O_PATH | O_CLOEXEC), &err),
+			 0);
+	read_file();
+	assert_int_not_equal(client_lookup(&c, FUSE_ROOT_ID, "3"), 0);
+	host_write("dir/file", "text");
+	assert_string_equal(told(), "3/file 16 100000");
+}
+
 /* Nothing of what is done in the groups reaches the host, whoever does it. */
 static void repeating_does_nothing(void **state)
 {
@@ -319,6 +335,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(changes_are_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(gone_is_told_of_what_is_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(tree_is_watched_from_its_lookup_on, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(own_changes_are_not_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(repeating_does_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_reader, setup, teardown),
