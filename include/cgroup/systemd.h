@@ -31,6 +31,12 @@ extern const bool systemd_available;
 char *systemd_resolve(const struct oci_linux *config, const char *id, char **unit, struct err *err);
 
 /*
+ * systemd_annotation_has_name() - whether behind SYSTEMD_ANNOTATION, with which it begins, stands
+ * what can be a property of a unit: letters.
+ */
+bool systemd_annotation_has_name(const char *annotation);
+
+/*
  * systemd_annotation_check() - whether an annotation org.systemd.property.NAME may be used.
  * @allowed, @n_allowed: the names that the operator's file lists.
  * A few that can do no harm always may. 0, or -1 with err set.

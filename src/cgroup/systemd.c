@@ -128,6 +128,12 @@ int systemd_annotation_check(const char *name, char *const *allowed, size_t n_al
 {
 	const char *property = name + strlen(SYSTEMD_ANNOTATION);
 
+	if (!systemd_annotation_has_name(name))
+		return err_set(
+			err, 0,
+			"annotation %.100s: expected the name of a unit's property in letters "
+			"behind the last dot, as in " SYSTEMD_ANNOTATION "TimeoutStopSec",
+			name);
 	for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
 		if (str_eq(harmless[i], property))
 			return 0;

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "cgroup/systemd.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -180,6 +181,13 @@ static bool to_microseconds(struct unit_property *p)
 	p->signature[0] = 't';
 	p->number = (uint64_t)(seconds * 1e6);
 	return true;
+}
+
+bool systemd_annotation_has_name(const char *annotation)
+{
+	const char *name = annotation + strlen(SYSTEMD_ANNOTATION);
+
+	return *name && !name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")];
 }
 
 int unit_add_text(struct unit_properties *properties, const char *name, const char *text,

@@ -34,12 +34,17 @@ int isolation_parse(const char *where, const char *name, enum isolation *isolati
 /* Annotations that the operator can let do more than tighten. */
 static const char isolation_key[] = "run.moat.isolation";
 
+static bool may_be_listed(const char *annotation)
+{
+	return str_eq(annotation, isolation_key) || crun_annotation_is_known(annotation) ||
+	       (str_starts_with(annotation, SYSTEMD_ANNOTATION) &&
+		systemd_annotation_has_name(annotation));
+}
+
 int annotations_check(const struct moat_settings *settings, const char *path, struct err *err)
 {
 	for (size_t i = 0; i < settings->n_annotations; i++)
-		if (!str_eq(settings->annotations[i], isolation_key) &&
-		    !crun_annotation_is_known(settings->annotations[i]) &&
-		    !str_starts_with(settings->annotations[i], SYSTEMD_ANNOTATION))
+		if (!may_be_listed(settings->annotations[i]))
 			return err_set(err, 0,
 				       "%s: annotations: expected %s, " SYSTEMD_ANNOTATION
 				       "NAME or one of crun's (man moat-annotations), found "

@@ -344,9 +344,10 @@ class FeaturesOfNamespaces(Case):
         self.settings["annotations"] = ["run.moat.isolation"]
         self.write_settings()
         self.assertEqual(json.loads(self.ok("features").stdout)[key], ["run.moat.isolation"])
-        self.settings["annotations"] = ["run.moat.isolatoin"]
-        self.write_settings()
-        self.refused("features", says=["annotations", "isolatoin"])
+        for wrong in ("run.moat.isolatoin", "org.systemd.property.", "org.systemd.property.Cpu.Weight"):
+            self.settings["annotations"] = [wrong]
+            self.write_settings()
+            self.refused("features", says=["annotations", "'%s'" % wrong])
 
     def test_capabilities_of_the_operators_file(self):
         for name, known in (("CAP_NET_RAW", True), ("NET_RAW", False), ("", False)):

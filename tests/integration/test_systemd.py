@@ -172,6 +172,9 @@ class Driver(Systemd):
         name = self.create()
         self.assertEqual(self.show("moat-notes.scope", "MemoryMin"), "4096")
         self.ok("delete", "--force", name)
+        self.config["annotations"] = {prefix: "uint64 4096"}
+        self.write_config()
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=[prefix, "expected the name"])
         for key, value, says in (("Nonsense", "5", ["systemd: ", "Nonsense"]), ("MemoryMin", "uint64 x", ["cannot read"])):
             self.config["annotations"] = {prefix + key: value}
             self.write_config()

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/mem.h"
+#include "cgroup/systemd.h"
 #include "oci/config.h"
 
 #include <setjmp.h>
@@ -173,6 +174,29 @@ static void test_seconds_that_are_none(void **state)
 	}
 }
 
+static void test_annotations_without_a_name(void **state)
+{
+	static const char *const bad[] = { "", " ", "Memory Min", "Memory.Min", "Memory1", "-" };
+	char *listed[ARRAY_LEN(bad)];
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		listed[i] = xasprintf(SYSTEMD_ANNOTATION "%s", bad[i]);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_false(systemd_annotation_has_name(listed[i]));
+		if (systemd_available &&
+		    systemd_annotation_check(listed[i], listed, ARRAY_LEN(bad), &err) == 0)
+			fail_msg("'%s' was accepted", listed[i]);
+		if (systemd_available)
+			assert_non_null(strstr(err.text, "expected the name"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		free(listed[i]);
+	assert_true(systemd_annotation_has_name(SYSTEMD_ANNOTATION "MemoryMin"));
+	assert_int_equal(systemd_annotation_check(SYSTEMD_ANNOTATION "KillSignal", NULL, 0, &err),
+			 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +205,7 @@ int main(void)
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_texts_that_are_none),
 		cmocka_unit_test(test_seconds_that_are_none),
+		cmocka_unit_test(test_annotations_without_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
