@@ -68,6 +68,18 @@ static int check_bundle(struct instance *instance, const char *bundle,
 	return 0;
 }
 
+/* The section is for microVMs; but who names an image means to have that for a root. */
+static void tell_of_image(const struct instance *instance)
+{
+	const struct oci_vm *vm = instance->config->vm;
+
+	if (instance->container.isolation != ISOLATION_VM && vm && vm->image)
+		log_warning("config.json: vm.image is for level vm: at level %s the root of "
+			    "container %s is root.path, %s",
+			    isolation_name(instance->container.isolation), instance->container.id,
+			    instance->record->rootfs);
+}
+
 static struct oci_pair *copy_pairs(const struct oci_pair *pairs, size_t count)
 {
 	struct oci_pair *copy = count ? xcalloc(count, sizeof(*copy)) : NULL;
@@ -291,6 +303,7 @@ static struct instance *make(const struct runtime *runtime, const char *id, cons
 				   instance->container.isolation == ISOLATION_PLAIN, err) < 0 ||
 	    choose_cgroup(instance, err) < 0 || harden(instance, err) < 0)
 		return NULL;
+	tell_of_image(instance);
 	crun_annotations_apply(instance->config);
 	fill_record(instance, path);
 	if (spare_open(&spare, err) < 0)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import threading
 
-from harness import Case, IN_LAB, SANITIZED, at_levels, host
+from harness import Case, IN_LAB, SANITIZED, at_levels, differs, host
 
 SLOW = (IN_LAB or SANITIZED) and not os.environ.get("MOAT_TEST_ALL")
 MIB = 1 << 20
@@ -174,6 +174,14 @@ class Files(Case):
             self.assertEqual(f.read(), "332833500")
         info = os.stat(path)
         self.assertEqual((info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)), (1234, 4321, 0o2750))
+
+    @differs("vm", "the image is the root there: test_vm_storage")
+    def test_image_of_a_machine(self):
+        """It is no root here: a warning says what is."""
+        self.bundle("echo", "hello", change=lambda c: c.update(vm={"image": {"path": "/nonexistent", "format": "raw"}}))
+        done = self.run_container()
+        self.assertEqual((done.returncode, done.stdout), (0, b"hello\n"), done.stderr)
+        self.assertRegex(done.stderr.decode(), r"\Amoat: [^\n]*vm\.image[^\n]*root\.path, %s\n\Z" % self.rootfs)
 
     def test_workload_with_a_user_of_its_own(self):
         def user(config):
