@@ -21,8 +21,10 @@ static void reap(struct foreground *foreground)
 	int status;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (pid == foreground->pid)
+		if (pid == foreground->pid) {
 			foreground->status = proc_status_code(status);
+			foreground->killed = WIFSIGNALED(status);
+		}
 	if (foreground->status >= 0)
 		loop_quit(&foreground->loop);
 }

@@ -16,6 +16,7 @@ struct foreground {
 	bool terminal; /* the console's end here is used */
 	pid_t pid;     /* a child */
 	int status;    /* its exit status, -1 while it runs */
+	bool killed;   /* it ended by a signal, and could say nothing */
 	void *data;
 	/* Passes a signal to the process. */
 	int (*kill)(struct foreground *foreground, int signal, struct err *err);

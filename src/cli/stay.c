@@ -7,7 +7,6 @@
 #include "cli/foreground.h"
 #include "oci/config.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -29,7 +28,7 @@ static int wait_for_machine(struct foreground *foreground)
 	struct err unheard;
 	int status = foreground_wait(foreground, &unheard);
 
-	return status < 0 || status == 128 + SIGKILL ? -1 : status;
+	return foreground->killed ? -1 : status;
 }
 
 static int start_and_wait(struct foreground *foreground, struct instance *instance, start_fn *start,

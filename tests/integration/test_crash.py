@@ -52,6 +52,25 @@ class KilledRoles(Case):
                 self.bundle("sleep", "1000")
                 self.kill_and_check(self.create(), role)
 
+    def test_each_between_create_and_start(self):
+        """Of one command that does both: who it was is told once."""
+        for role in ("monitor", "vmm", "fsd"):
+            with self.subTest(role=role):
+                hook = self.work + "/hook"
+                with open(hook, "w") as f:
+                    f.write("#!/bin/sh\npid=$(grep -o '\"pid\":[ ]*[0-9]*' | grep -o '[0-9]*$')\n"
+                            "for one in $pid $(cat /proc/$pid/task/$pid/children); do\n"
+                            "  [ $(cat /proc/$one/comm) != moat-%s ] || kill -KILL $one\ndone\n"
+                            "while grep -q 'State:.[^Z]' /proc/$pid/status; do sleep 0.05; done\n" % role)
+                os.chmod(hook, 0o755)
+                self.bundle("true", change=lambda c: c.update(hooks={"createRuntime": [{"path": hook}]}))
+                name = self.new_id()
+                done = self.run_container(name=name)
+                self.assertEqual(done.returncode, 1 if role == "monitor" else 137, done.stderr)
+                self.assertRegex(done.stderr, rb"\Amoat: [^\n]*%s[^\n]*\n\Z" %
+                                 (b"is stopped" if role == "monitor" else b"the %s was killed" % role.encode()))
+                self.refused("state", name, says="does not exist")
+
     def test_busy_workload(self):
         """The file server dies in the middle of writes, the VMM in the middle of output."""
         for role, script in (("fsd", "while :; do echo x >>/file; done"), ("vmm", "yes")):
