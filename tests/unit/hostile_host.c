@@ -1,238 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The host's side of hostile guests. */
+/* The host's side of hostile guests: a machine from its start to its end. */
 #include "hostile_host.h"
 
 #include "base/fd.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/path.h"
 #include "virtio/memory.h"
-#include "vmm/x86/x86.h"
 
 #include <fcntl.h>
-#include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#define MEMORY	   (32ull << 20)
 #define LOG_MAX	   (4u << 10)  /* bytes of what a machine's processes say in its life */
-#define KEPT	   9u	       /* descriptors of a child, at most */
 #define GROWTH_MAX (24u << 10) /* KiB of its own, beside the guest's memory */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
-int __wrap_ioctl(int fd, unsigned long request, void *argument);
-int __real_ioctl(int fd, unsigned long request, void *argument);
-
-/* The network's other ends are sockets, which keep packets apart as a tap does. */
-int __wrap_ioctl(int fd, unsigned long request, void *argument)
-{
-	if (request == TUNSETOFFLOAD || request == TUNSETQUEUE)
-		return 0;
-	return __real_ioctl(fd, request, argument);
-}
-
-int __wrap_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
-			  struct err *err);
-int __real_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
-			  struct err *err);
-
-/*
- * Further vCPUs begin where the first does: what a guest would need to wake them up from real mode
- * is many instructions which a KVM without hardware emulates, and no part of what is tried here.
- */
-int __wrap_x86_vcpu_setup(int vcpu_fd, const struct kvm_cpuid2 *cpuid, bool boot, uint64_t entry,
-			  struct err *err)
-{
-	struct kvm_mp_state runs = { .mp_state = KVM_MP_STATE_RUNNABLE };
-
-	if (__real_x86_vcpu_setup(vcpu_fd, cpuid, true, entry, err) < 0)
-		return -1;
-	if (ioctl(vcpu_fd, KVM_SET_MP_STATE, &runs) < 0)
-		return err_set(err, errno, "let a vCPU run");
-	return 0;
-}
-
-static bool jailed(void)
-{
-	return geteuid() == 0 && !SANITIZED;
-}
-
-static int enter(enum role role, uint64_t capabilities, struct err *err)
-{
-	struct jail jail = { role, JAIL_UID_BASE + 9, capabilities };
-
-	return jailed() ? jail_enter(&jail, err) : 0;
-}
-
-static int fail_child(const struct err *err)
-{
-	dprintf(2, "%s\n", err->text);
-	return 3;
-}
-
-/* A crash is to end the process, not to go on with the tests in it; what it says is counted. */
-static void leave_tests(const struct machine *machine)
-{
-	static const int crashes[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGABRT };
-
-	for (size_t i = 0; i < ARRAY_LEN(crashes) && !SANITIZED; i++)
-		signal(crashes[i], SIG_DFL);
-	dup2(machine->log, STDERR_FILENO);
-	close(machine->log);
-}
-
-static int vmm_body(void *data, int ready_fd)
-{
-	struct machine *machine = data;
-	struct err err;
-	struct vmm *vmm = vmm_setup(&machine->config, &err);
-
-	leave_tests(machine);
-	if (!vmm || enter(ROLE_VMM, 0, &err) < 0 || vmm_start(vmm, &err) < 0 ||
-	    (jailed() && filter_load(ROLE_VMM, &err) < 0))
-		return fail_child(&err);
-	spawn_ready(ready_fd, NULL);
-	return vmm_run(vmm, &err) < 0 ? fail_child(&err) : 0;
-}
-
-static int fsd_body(void *data, int ready_fd)
-{
-	struct machine *machine = data;
-	struct err err;
-	struct fsd *fsd = fsd_setup(&machine->fs, &err);
-
-	leave_tests(machine);
-	if (!fsd || enter(ROLE_FSD, role_reach[ROLE_FSD].capabilities, &err) < 0 ||
-	    (jailed() && (fsd_enter(fsd, &err) < 0 || filter_load(ROLE_FSD, &err) < 0)))
-		return fail_child(&err);
-	spawn_ready(ready_fd, NULL);
-	return fsd_run(fsd, &err) < 0 ? fail_child(&err) : 0;
-}
-
-static int diskd_body(void *data, int ready_fd)
-{
-	struct machine *machine = data;
-	struct err err;
-	struct diskd *diskd = diskd_setup(&machine->disk, &err);
-
-	leave_tests(machine);
-	if (!diskd || enter(ROLE_DISKD, 0, &err) < 0 || diskd_start(diskd, &err) < 0 ||
-	    (jailed() && filter_load(ROLE_DISKD, &err) < 0))
-		return fail_child(&err);
-	spawn_ready(ready_fd, NULL);
-	return diskd_run(diskd, &err) < 0 ? fail_child(&err) : 0;
-}
-
-static void show_log(const struct machine *machine)
-{
-	char text[4096];
-	ssize_t n;
-
-	lseek(machine->log, 0, SEEK_SET);
-	while ((n = read(machine->log, text, sizeof(text))) > 0)
-		(void)!write(STDERR_FILENO, text, (size_t)n);
-}
-
-/* Without root there are no namespaces to be had. */
-static void start_child(struct machine *machine, struct child *child, enum role role,
-			const int *given, size_t count, int (*body)(void *data, int ready_fd))
-{
-	struct err err = { 0 };
-	int pair[2], keep[KEPT] = { machine->log };
-
-	memcpy(keep + 1, given, count++ * sizeof(int));
-	*child = (struct child){ .pidfd = -1, .ready_fd = -1 };
-	if (jailed()) {
-		if (spawn(child, role, keep, count, body, machine, &err) < 0)
-			fail_msg("%s", err.text);
-	} else {
-		assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
-		child->pid = fork();
-		if (child->pid == 0) {
-			int all[KEPT + 1] = { pair[1] };
-
-			memcpy(all + 1, keep, count * sizeof(int));
-			fd_close_except(3, all, count + 1);
-			_exit(body(machine, pair[1]));
-		}
-		close(pair[1]);
-		child->ready_fd = pair[0];
-	}
-	if (spawn_wait_ready(child, role, &err) < 0) {
-		show_log(machine);
-		fail_msg("%s", err.text);
-	}
-}
-
-void machine_make_files(struct machine *machine)
-{
-	int directory;
-
-	if (machine->plan->directory) {
-		snprintf(machine->directory, sizeof(machine->directory), "%s",
-			 machine->plan->directory);
-		return;
-	}
-	snprintf(machine->directory, sizeof(machine->directory), "/tmp/moat-hostile.XXXXXX");
-	assert_non_null(mkdtemp(machine->directory));
-	directory = open(machine->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(mkdirat(directory, "tree", 0777), 0);
-	assert_int_equal(file_replace(directory, "outside", "secret", 6, 0644, NULL), 0);
-	assert_int_equal(file_replace(directory, "tree/file", "contents", 8, 0644, NULL), 0);
-	assert_int_equal(symlinkat("../outside", directory, "tree/link"), 0);
-	assert_int_equal(mkfifoat(directory, "tree/fifo", 0666), 0);
-	close(directory);
-}
-
-void machine_check_files(struct machine *machine)
-{
-	char path[100];
-	char *text;
-
-	snprintf(path, sizeof(path), "%s/outside", machine->directory);
-	text = file_read(AT_FDCWD, path, 100, NULL, NULL);
-	assert_non_null(text);
-	assert_string_equal(text, "secret");
-	free(text);
-	snprintf(path, sizeof(path), "%s/made", machine->directory);
-	assert_int_equal(access(path, F_OK), -1);
-	if (machine->plan->directory)
-		return;
-	assert_int_equal(path_remove_tree(AT_FDCWD, machine->directory, NULL), 0);
-}
-
-static void give_tree(struct machine *machine)
-{
-	struct fs_tree_add add = { .index = 0 };
-	char path[100];
-	int tree;
-
-	snprintf(path, sizeof(path), "%s/tree", machine->directory);
-	tree = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(fd_send(machine->trees, &add, sizeof(add), &tree, 1), 0);
-	assert_int_equal(read(machine->trees, &add, sizeof(add)), sizeof(add));
-	assert_int_equal(add.index, 0);
-	close(tree);
-}
 
 void machine_request(struct machine *machine, struct vmm_request message, int fd)
 {
@@ -301,7 +90,7 @@ static void start_disk(struct machine *machine, int ends[2])
 		ends[i] = disk->fd[i] = pair[0];
 		keep[2 + i] = pair[1];
 	}
-	start_child(machine, &machine->diskd, ROLE_DISKD, keep, 4, diskd_body);
+	machine_start_child(machine, ROLE_DISKD, keep, 4);
 	close(keep[2]);
 	close(keep[3]);
 	close(image);
@@ -358,14 +147,15 @@ void machine_open(struct machine *machine, const struct plan *plan)
 	machine->trees = trees[0];
 	machine->console = console[0];
 	fcntl(console[0], F_SETFL, O_NONBLOCK);
-	start_child(machine, &machine->fsd, ROLE_FSD,
-		    (int[]){ queues[1], trees[1], machine->config.memory_fd }, 3, fsd_body);
-	give_tree(machine);
+	machine_start_child(machine, ROLE_FSD,
+			    (int[]){ queues[1], trees[1], machine->config.memory_fd }, 3);
+	machine_give_tree(machine);
 	start_disk(machine, disk);
-	start_child(machine, &machine->vmm, ROLE_VMM,
-		    (int[]){ control[1], queues[0], console[1], machine->config.memory_fd,
-			     machine->config.kvm_fd, machine->config.kernel_fd, disk[0], disk[1] },
-		    8, vmm_body);
+	machine_start_child(machine, ROLE_VMM,
+			    (int[]){ control[1], queues[0], console[1], machine->config.memory_fd,
+				     machine->config.kvm_fd, machine->config.kernel_fd, disk[0],
+				     disk[1] },
+			    8);
 	for (size_t i = 0; i < 8; i++)
 		close((int[]){ control[1], queues[0], queues[1], trees[1], console[1],
 			       machine->config.kernel_fd, disk[0], disk[1] }[i]);
@@ -407,7 +197,7 @@ static void check_child(struct machine *machine, struct child *child, const char
 	child->pid = 0;
 	fd_replace(&child->pidfd, -1);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		show_log(machine);
+		machine_show_log(machine);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		fail_msg("the %s ended with status %#x", name, status);
 }
@@ -419,7 +209,7 @@ static void check_log(struct machine *machine)
 
 	if (size > LOG_MAX)
 		fail_msg("the guest had %lld bytes logged", (long long)size);
-	show_log(machine);
+	machine_show_log(machine);
 }
 
 void machine_close(struct machine *machine)

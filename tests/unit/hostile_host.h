@@ -11,9 +11,16 @@
 #include "vm/spawn.h"
 #include "vmm/vmm.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 #define NETS	 2u
 #define PORTS	 8u
 #define SECTORS	 2048u
+#define MEMORY	 (32ull << 20)
 #define QUIET_MS 30000 /* the vmm answers within this, or it hangs */
 
 /* What machines may have in common, and what they differ in. */
@@ -33,6 +40,8 @@ struct machine {
 	int control, trees, console; /* our ends */
 	int nets[NETS], ports[PORTS];
 	char directory[64];
+	pid_t keeper; /* who removes it when keeper_fd is closed */
+	int keeper_fd;
 	int log; /* what all three write to standard error */
 	bool ended;
 	unsigned int packets, streams; /* that the guest brought about */
@@ -58,5 +67,16 @@ void machine_exchange(struct machine *machine);
  * is whole, and goes. */
 void machine_make_files(struct machine *machine);
 void machine_check_files(struct machine *machine);
+
+/* machine_give_tree() - that tree to the file server, by the monitor's socket. */
+void machine_give_tree(struct machine *machine);
+
+/*
+ * machine_start_child() - one of the machine's processes, with the descriptors given and the log:
+ * in its jail, but where there is no root, without which there are no namespaces to be had.
+ */
+#define MACHINE_GIVEN 8u
+void machine_start_child(struct machine *machine, enum role role, const int *given, size_t count);
+void machine_show_log(const struct machine *machine);
 
 uint64_t now_ms(void);

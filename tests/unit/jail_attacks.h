@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a process of a microVM that was taken over would try; for test_jail_attacks.c. */
+/*
+ * What a process of a microVM that was taken over would try; for test_jail_attacks.c. Each attack
+ * is the system call itself: no library stands between it and the jail.
+ */
 #pragma once
 
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 /* What there is to reach, made before the jail closes. */
 struct scene {
@@ -34,5 +39,19 @@ struct attack {
 	bool machine;  /* it needs vm_fd and vcpu_fd, which KVM lets only their maker use */
 };
 
-extern const struct attack attacks[];
-extern const size_t attacks_count;
+/* In three files, by what they are about; behind the last of each comes one without a name. */
+extern const struct attack attacks_on_files[], attacks_on_processes[], attacks_on_the_kernel[];
+
+/* For these files. */
+#define ATTACK(name) static int name(const struct scene *s)
+#define CALL(...)    (syscall(__VA_ARGS__) < 0)
+
+#define ATTACK_OF(function, ...)                                                                   \
+	{                                                                                          \
+		.name = #function, .run = function, __VA_ARGS__                                    \
+	}
+#define WALLED(function)	 ATTACK_OF(function, .walls = true)
+#define WALLED_MAYBE(function)	 ATTACK_OF(function, .walls = true, .optional = true)
+#define FILTERED(function)	 ATTACK_OF(function, .walls = false)
+#define FILTERED_MAYBE(function) ATTACK_OF(function, .optional = true)
+#define KVM(function)		 ATTACK_OF(function, .optional = true, .machine = true)

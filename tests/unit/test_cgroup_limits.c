@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Limits of config.json as texts for the files of cgroup v1 and v2, and paths out of cgroupsPath.
  */
+#include "cgroup_fixture.h"
+
 #include "cgroup/convert.h"
 #include "cgroup/layout.h"
 #include "cgroup/settings.h"
@@ -17,17 +19,6 @@ static const struct limits_now fresh;
 
 typedef int (*settings_fn)(const struct oci_linux_resources *, const struct limits_now *,
 			   struct settings *, struct err *);
-
-static struct oci_linux_resources *parse(const char *json)
-{
-	struct err err = { 0 };
-	struct oci_linux_resources *r =
-		oci_linux_resources_parse(json, strlen(json), "resources", &err);
-
-	if (!r)
-		fail_msg("%s", err.text);
-	return r;
-}
 
 /* "file=value;file=value;…" of what is to be written. */
 static char *flat(const struct settings *settings)
@@ -47,7 +38,7 @@ static char *flat(const struct settings *settings)
 static void expect_now(settings_fn make, const struct limits_now *now, const char *json,
 		       const char *expected)
 {
-	struct oci_linux_resources *r = parse(json);
+	struct oci_linux_resources *r = resources_parse(json);
 	struct settings settings = { 0 };
 	struct err err = { 0 };
 	char *text;
@@ -69,7 +60,7 @@ static void expect(settings_fn make, const char *json, const char *expected)
 static void refuse_now(settings_fn make, const struct limits_now *now, const char *json,
 		       const char *message)
 {
-	struct oci_linux_resources *r = parse(json);
+	struct oci_linux_resources *r = resources_parse(json);
 	struct settings settings = { 0 };
 	struct err err = { 0 };
 
@@ -212,7 +203,7 @@ static void test_others(void **state)
 static void test_unified(void **state)
 {
 	struct oci_linux_resources *r =
-		parse("{\"unified\":{\"memory.high\":\"5\",\"cgroup.max.depth\":\"2\"}}");
+		resources_parse("{\"unified\":{\"memory.high\":\"5\",\"cgroup.max.depth\":\"2\"}}");
 	struct settings settings;
 
 	assert_int_equal(settings_v2(r, &fresh, &settings, NULL), 0);

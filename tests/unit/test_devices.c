@@ -3,6 +3,8 @@
  * Device rules: what the BPF program answers, by running it in a small interpreter and comparing
  * with the rules read the slow way; what v1 is told; and that the kernel's verifier takes it.
  */
+#include "cgroup_fixture.h"
+
 #include "base/fd.h"
 #include "base/str.h"
 #include "cgroup/devices.h"
@@ -156,20 +158,9 @@ static void test_verifier(void **state)
 	}
 }
 
-static struct oci_linux_resources *parse(const char *json)
-{
-	struct err err = { 0 };
-	struct oci_linux_resources *r =
-		oci_linux_resources_parse(json, strlen(json), "resources", &err);
-
-	if (!r)
-		fail_msg("%s", err.text);
-	return r;
-}
-
 static void test_read(void **state)
 {
-	struct oci_linux_resources *r = parse(
+	struct oci_linux_resources *r = resources_parse(
 		"{\"devices\":[{\"allow\":false,\"access\":\"rwm\"},{\"allow\":true,\"type\":\"b\","
 		"\"major\":8,\"access\":\"r\"},{\"allow\":true,\"type\":\"c\",\"major\":-1,"
 		"\"minor\":7}]}");
@@ -198,12 +189,12 @@ static void test_read(void **state)
 	device_rules_cleanup(&rules);
 	oci_linux_resources_free(r);
 
-	r = parse("{\"devices\":[{\"allow\":true,\"access\":\"rwx\"}]}");
+	r = resources_parse("{\"devices\":[{\"allow\":true,\"access\":\"rwx\"}]}");
 	assert_int_equal(device_rules_read(r, &rules, &err), -1);
 	assert_non_null(strstr(err.text, "rwx"));
 	oci_linux_resources_free(r);
 
-	r = parse("{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}");
+	r = resources_parse("{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}");
 	assert_int_equal(device_rules_read(r, &rules, &err), 0);
 	assert_true(device_rules_open(&rules));
 	device_rules_cleanup(&rules);

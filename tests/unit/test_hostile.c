@@ -11,21 +11,22 @@
  *    (CVE-2019-18960)
  *  2 a console that nobody reads          test_vmm.c: survives_a_flood; test_vsock.c: a flood of
  *    (CVE-2020-27174)                     what must be answered
- *  3 no buffers to receive into           attack_starved        test_net.c, test_vsock.c
+ *  3 no buffers to receive into           attack_starved        test_net_receive.c, test_vsock.c
  *    (CVE-2020-16843)
- *  4 registers after DRIVER_OK            attack_registers      test_mmio.c
+ *  4 registers after DRIVER_OK            attack_registers      test_mmio_attacks.c
  *    (CVE-2026-5747)
  *  5 planted links (CVE-2026-1386)        attack_links          test_jail.c: the jail has no
  *                                                               directory, its root is a new tmpfs
- *  6 resets with requests under way       attack_resets         test_mmio.c, test_fsd.c
- *    (CVE-2026-45782)
+ *  6 resets with requests under way       attack_resets         test_mmio_attacks.c,
+ *    (CVE-2026-45782)                                           test_fsd.c, test_fsd_queues.c
  *  7 a disk's rewritten header            attack_disk_header    test_vm_storage.py: only raw images
  *    (GHSA-jmr4-g2hv-mjj6)
- *  8 configuration and numbers out of     attack_ranges         test_mmio.c
+ *  8 configuration and numbers out of     attack_ranges         test_mmio_attacks.c
  *    range (CVE-2021-45464)
- *  9 names, devices, links and handles    attack_files          test_fs_attacks.c, fuzz_fuse; the
- *    (CVE-2020-35517, CVE-2020-10717,                           attributes that a write clears:
- *    CVE-2021-20263, CVE-2022-0358)                             test_fs_attacks.c, test_fs.py
+ *  9 names, devices, links and handles    attack_files          test_fs_attacks.c, fuzz_fuse,
+ *    (CVE-2020-35517, CVE-2020-10717,                           test_fs_requests.c; the
+ *    CVE-2021-20263, CVE-2022-0358)                             attributes that a write clears:
+ *                                                               test_fs_attacks.c, test_fs.py
  * 10 writes to a shared, read-only part   attack_constants
  *    (CVE-2026-24834)
  * 11 rings that jump, loop or overlap     attack_rings          test_virtqueue.c
