@@ -108,36 +108,36 @@ int err_set(struct err *err, int code, const char *fmt, ...)
 	return -1;
 }
 
-int err_wrap(struct err *err, const char *fmt, ...)
+/* Puts more before the message that there is, or behind it. */
+static void add(struct err *err, bool before, const char *joint, const char *fmt, va_list ap)
 {
 	char buffer[ERR_TEXT_MAX] = "", inner[ERR_TEXT_MAX], *text;
-	va_list ap;
 
 	if (!err)
-		return -1;
+		return;
 	memcpy(inner, err->text, sizeof(inner));
-	va_start(ap, fmt);
 	text = format(buffer, fmt, ap);
-	va_end(ap);
-	put(err, text, ": ", inner);
+	put(err, before ? text : inner, joint, before ? inner : text);
 	if (text != buffer)
 		free(text);
+}
+
+int err_wrap(struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	add(err, true, ": ", fmt, ap);
+	va_end(ap);
 	return -1;
 }
 
 int err_hint(struct err *err, const char *fmt, ...)
 {
-	char buffer[ERR_TEXT_MAX] = "", inner[ERR_TEXT_MAX], *text;
 	va_list ap;
 
-	if (!err)
-		return -1;
-	memcpy(inner, err->text, sizeof(inner));
 	va_start(ap, fmt);
-	text = format(buffer, fmt, ap);
+	add(err, false, "; ", fmt, ap);
 	va_end(ap);
-	put(err, inner, "; ", text);
-	if (text != buffer)
-		free(text);
 	return -1;
 }

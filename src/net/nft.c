@@ -133,31 +133,30 @@ void nft_verdict(struct nft_rule *rule, uint32_t verdict)
 	end(rule, &expression);
 }
 
+/* An expression between the register, which attribute `reg` names, and what a key stands for. */
+static void keyed(struct nft_rule *rule, const char *name, uint16_t reg, uint16_t attribute,
+		  uint32_t key)
+{
+	struct expression expression = begin(rule, name);
+
+	add_be32(rule->request, reg, NFT_REG_1);
+	add_be32(rule->request, attribute, key);
+	end(rule, &expression);
+}
+
 void nft_meta(struct nft_rule *rule, uint32_t key)
 {
-	struct expression expression = begin(rule, "meta");
-
-	add_be32(rule->request, NFTA_META_DREG, NFT_REG_1);
-	add_be32(rule->request, NFTA_META_KEY, key);
-	end(rule, &expression);
+	keyed(rule, "meta", NFTA_META_DREG, NFTA_META_KEY, key);
 }
 
 void nft_write_meta(struct nft_rule *rule, uint32_t key)
 {
-	struct expression expression = begin(rule, "meta");
-
-	add_be32(rule->request, NFTA_META_SREG, NFT_REG_1);
-	add_be32(rule->request, NFTA_META_KEY, key);
-	end(rule, &expression);
+	keyed(rule, "meta", NFTA_META_SREG, NFTA_META_KEY, key);
 }
 
 void nft_state(struct nft_rule *rule)
 {
-	struct expression expression = begin(rule, "ct");
-
-	add_be32(rule->request, NFTA_CT_DREG, NFT_REG_1);
-	add_be32(rule->request, NFTA_CT_KEY, NFT_CT_STATE);
-	end(rule, &expression);
+	keyed(rule, "ct", NFTA_CT_DREG, NFTA_CT_KEY, NFT_CT_STATE);
 }
 
 static void add_part(struct nft_rule *rule, uint32_t base, uint32_t offset, uint32_t size)

@@ -31,7 +31,6 @@ import table
 from host import TIME_SCALE
 from images import BUSYBOX
 
-LEVELS = ("plain", "sandbox", "vm")
 ALL = bool(os.environ.get("MOAT_TEST_ALL"))
 _numbers = itertools.count(1)
 
@@ -49,7 +48,7 @@ KEPT = re.compile("|".join((
 NOISE = re.compile("level=warning|unable to get systemd connection to remove healthchecks")
 
 
-def on(*names, levels=LEVELS, versions=True):
+def on(*names, levels=table.LEVELS, versions=True):
     """Class decorator: a class for each engine (with --all, in each version of it) and level, in the same module."""
     kinds = [kind.name for kind in engines.KINDS.values()
              if kind.name in names or (ALL and versions and kind.family in names)]
@@ -227,12 +226,7 @@ class EngineCase(unittest.TestCase):
         said = self.engine.remove_all()
         found += ["rm --force: " + line for line in said.splitlines() if not NOISE.search(line)]
         found += self._settle()
-        for line in found:
-            if line.startswith("process ") and "podman pause" not in line:
-                try:
-                    os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        host.kill_leftovers(line for line in found if "podman pause" not in line)
         shutil.rmtree(self.work, ignore_errors=True)
         if found:
             self.fail("left behind:\n  " + "\n  ".join(found))

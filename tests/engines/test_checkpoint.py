@@ -8,7 +8,6 @@ import unittest
 
 import table
 from base import EngineCase, on
-from images import BUSYBOX
 
 COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.2; done"
 

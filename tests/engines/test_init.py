@@ -12,7 +12,6 @@ import images
 import machine
 import table
 from base import EngineCase, long, on
-from images import BUSYBOX
 
 IMAGE = "localhost/systemd:latest"
 # What podman does by itself, for docker. Its cgroup file system is read-only but for whoever may mount it anew.

@@ -6,7 +6,6 @@ import socket
 import time
 
 import machine
-import table
 from base import EngineCase, long, on, only
 from images import BUSYBOX
 

@@ -11,7 +11,7 @@ import harness
 import host
 import machine
 import table
-from base import LEVELS, on  # noqa: F401
+from base import on
 
 KERNEL = os.uname().release
 

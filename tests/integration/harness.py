@@ -10,8 +10,9 @@ The base of integration tests: they drive the moat binary as an engine or a pers
             self.bundle("sh", "-c", "exit 7")
             self.assertEqual(self.run_container().returncode, 7)
 
-runs once a level; what has to be otherwise at one of them says so with @differs. Every test has a bundle and a --root of its own and is checked for what it left on the host. All times
-are in seconds of a real machine; in the lab they are multiplied by MOAT_TIME_SCALE. See run for how tests are started.
+runs once a level; what has to be otherwise at one of them says so with @differs. Every test has a bundle and a --root of
+its own and is checked for what it left on the host. All times are in seconds of a real machine; in the lab they are
+multiplied by MOAT_TIME_SCALE. See run for how tests are started.
 """
 import atexit
 import functools
@@ -20,10 +21,10 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -38,6 +39,7 @@ MOAT = os.environ.get("MOAT") or os.path.join(BUILD, "src/cli/moat")
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99"}
 GUEST_TIMEOUT = 600 if IN_LAB else 60  # of the operator's file: there a guest may be slow, and a test has time-outs of its own
+TOLD = "while read -r line; do eval \"$line\" 2>&1; echo ///; done"  # a workload that does what it is told: Case.tell()
 _numbers = itertools.count(1)
 exceptions = []  # (test, level, why), as differs() is told
 isolated = False  # set by run, once in namespaces of its own
@@ -260,6 +262,25 @@ class Case(unittest.TestCase):
         """moat run of this test's bundle in the foreground."""
         return self.moat("run", "--bundle", self.bundle_path, *flags, name or self.new_id(), **options)
 
+    def run_told(self):
+        """Starts moat run of this test's bundle, whose workload is `sh -c TOLD`, for tell(). Returns the Popen."""
+        return self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def tell(self, process, line):
+        """Has a workload of TOLD do a command line. Returns its output."""
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        out = b""
+        alarm = threading.Timer(60 * TIME_SCALE, process.kill)
+        alarm.start()
+        while not out.endswith(b"///\n"):
+            got = process.stdout.readline()
+            self.assertTrue(got, "no answer to '%s': %r" % (line, out))
+            out += got
+        alarm.cancel()
+        return out[:-4].decode()
+
     def output(self, *args, **bundle):
         """Standard output of a container that runs args, as text; it must end with status 0 and say nothing on stderr."""
         self.bundle(*args, **bundle)
@@ -327,12 +348,7 @@ class Case(unittest.TestCase):
         for name in states:  # so that one test does not spoil the next
             self.moat("delete", "--force", name)
         found = ["container " + name for name in states] + self.before.settle() + self._sanitizer_reports()
-        for line in found:
-            if line.startswith("process "):
-                try:
-                    os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        host.kill_leftovers(found)
         shutil.rmtree(self.work, ignore_errors=True)
         if found:
             self.fail("left behind:\n  " + "\n  ".join(found))

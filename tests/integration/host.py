@@ -6,6 +6,7 @@ only cgroups are shared with whatever else runs here, and are told apart by the 
 """
 import os
 import secrets
+import signal
 import socket
 import struct
 import time
@@ -41,6 +42,15 @@ def cgroups():
                 if RUN_TAG in path or all_cgroups or (IN_LAB and name != "moat"):
                     found.add(path)
     return found
+
+
+def remove_tagged_cgroups():
+    """The level above a container's cgroup is kept for the next one; after a test there is none."""
+    for root in cgroup_roots():
+        try:
+            os.rmdir(os.path.join(root, RUN_TAG))
+        except OSError:
+            pass
 
 
 def mounts():
@@ -83,6 +93,15 @@ def parent_of(pid):
     except OSError:
         return 0
     return int(stat[stat.rindex(")") + 2:].split()[1])
+
+
+def name_of(pid):
+    """What a process calls itself, "" for one that has ended."""
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
 
 
 def children_of(pid):
@@ -140,6 +159,16 @@ def ipc():
         except OSError:
             pass
     return found
+
+
+def kill_leftovers(lines):
+    """Those of Snapshot.leftovers() that are processes, so that one test does not spoil the next."""
+    for line in lines:
+        if line.startswith("process "):
+            try:
+                os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
 
 class Snapshot:

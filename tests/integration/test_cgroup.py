@@ -25,18 +25,10 @@ class Cgroup(Case):
         self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
         self.config["linux"]["resources"] = resources or {}
         self.write_config()
-        self.addCleanup(self.remove_parent)
+        self.addCleanup(host.remove_tagged_cgroups)
         name = self.create()
         self.ok("start", name)
         return name
-
-    def remove_parent(self):
-        """The level above the container's cgroup is kept for the next one; here there is none."""
-        for root in host.cgroup_roots():
-            try:
-                os.rmdir(os.path.join(root, host.RUN_TAG))
-            except OSError:
-                pass
 
     def file(self, name, controller=None):
         if V2:
@@ -93,7 +85,7 @@ class Cgroup(Case):
         self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
         self.config["linux"]["resources"] = {"memory": limits}
         self.write_config()
-        self.addCleanup(self.remove_parent)
+        self.addCleanup(host.remove_tagged_cgroups)
         done = self.run_container()
         self.assertNotIn(b"done", done.stdout)
         self.assertNotEqual(done.returncode, 0)
@@ -105,7 +97,7 @@ class Cgroup(Case):
         self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
         self.config["linux"]["resources"] = {"devices": [{"allow": False, "access": "rwm"}]}
         self.write_config()
-        self.addCleanup(self.remove_parent)
+        self.addCleanup(host.remove_tagged_cgroups)
         done = self.run_container()
         self.assertIn(b"Operation not permitted", done.stderr)
         self.assertEqual(done.returncode, 1)
@@ -171,7 +163,7 @@ class Cgroup(Case):
             self.config["linux"]["resources"] = resources
             self.config["linux"]["cgroupsPath"] = self.path = "/%s/%s" % (host.RUN_TAG, self.id())
             self.write_config()
-            self.addCleanup(self.remove_parent)
+            self.addCleanup(host.remove_tagged_cgroups)
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=says)
 
 

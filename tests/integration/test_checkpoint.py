@@ -327,7 +327,7 @@ class Checkpoint(Images):
 
     def test_cgroup_and_limits(self):
         path = "/%s/%s" % (host.RUN_TAG, self.id())
-        self.addCleanup(self.remove_parent)
+        self.addCleanup(host.remove_tagged_cgroups)
 
         def change(config):
             config["linux"]["cgroupsPath"] = path
@@ -344,13 +344,6 @@ class Checkpoint(Images):
             with open("/sys/fs/cgroup%s%s/pids.max" % ("" if V2 else "/pids", path)) as f:
                 self.assertEqual(f.read().strip(), "44", mode)
             self.ok("delete", "--force", restored)
-
-    def remove_parent(self):
-        for root in host.cgroup_roots():
-            try:
-                os.rmdir(os.path.join(root, host.RUN_TAG))
-            except OSError:
-                pass
 
 
 @at_levels("plain")

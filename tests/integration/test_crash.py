@@ -13,14 +13,6 @@ from harness import Case, IN_LAB, SANITIZED, at_levels, host
 from test_checkpoint import criu_runs, why_no_criu
 
 
-def name_of(pid):
-    try:
-        with open("/proc/%d/comm" % pid) as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
 @at_levels("vm")
 class KilledRoles(Case):
     """The processes of a microVM: the monitor, and its children vmm and fsd."""
@@ -28,7 +20,7 @@ class KilledRoles(Case):
     def roles(self, name):
         """{role: pid} of a container."""
         monitor = self.pid(name)
-        found = {name_of(pid).removeprefix("moat-"): pid for pid in host.children_of(monitor)}
+        found = {host.name_of(pid).removeprefix("moat-"): pid for pid in host.children_of(monitor)}
         self.assertLessEqual({"vmm", "fsd"}, set(found), found)
         return {"monitor": monitor, "vmm": found["vmm"], "fsd": found["fsd"]}
 
@@ -110,7 +102,7 @@ class ExecKilled(Case):
 
         def pids():
             return json.loads(self.ok("ps", "--format", "json", name).stdout)
-        self.wait_until(lambda: len(pids()) == 2 and all(name_of(p) == "sleep" for p in pids()), "two processes are there")
+        self.wait_until(lambda: len(pids()) == 2 and all(host.name_of(p) == "sleep" for p in pids()), "two processes are there")
         process.kill()
         process.wait()
         joined = max(pids())

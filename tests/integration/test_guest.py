@@ -20,15 +20,8 @@ class Guest(Case):
             config["linux"]["resources"] = resources
             config["linux"]["namespaces"].append({"type": "cgroup"})
             config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"})
-            self.addCleanup(self.remove_parent)
+            self.addCleanup(host.remove_tagged_cgroups)
         return change
-
-    def remove_parent(self):
-        for root in host.cgroup_roots():
-            try:
-                os.rmdir(os.path.join(root, host.RUN_TAG))
-            except OSError:
-                pass
 
     def test_limits_are_the_workloads(self):
         change = self.resources(memory={"limit": 48 * MIB}, pids={"limit": 33},

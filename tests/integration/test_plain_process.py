@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What config.json says of the process at level plain: user, capabilities, limits, environment, program."""
-import ctypes
 import fcntl
 import os
 import resource
 import signal
-import stat
 import subprocess
 
 from harness import Case, at_levels, differs, host

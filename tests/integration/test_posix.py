@@ -8,7 +8,7 @@ import shutil
 import unittest
 
 import harness
-from harness import Case, IN_LAB
+from harness import Case
 
 PROGRAM = os.path.join(harness.BUILD, "tests/integration/posix")
 

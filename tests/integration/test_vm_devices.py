@@ -3,9 +3,8 @@
 import os
 import shutil
 import subprocess
-import threading
 
-from harness import Case, TIME_SCALE
+from harness import Case, TIME_SCALE, TOLD
 
 MIB = 1 << 20
 TOOLS = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
@@ -68,26 +67,15 @@ class Devices(Case):
 
     def shell(self, **bundle):
         """A container that does what it is told, as a function: command line in, its output out."""
-        self.ask("sh", "-c", "while read -r line; do eval \"$line\" 2>&1; echo ///; done", **bundle)
-        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.ask("sh", "-c", TOLD, **bundle)
+        process = self.run_told()
 
         def tell(line=None):
-            if line is None:
-                process.stdin.close()
-                self.assertEqual(process.wait(20 * TIME_SCALE), 0)
-                return None
-            process.stdin.write(line.encode() + b"\n")
-            process.stdin.flush()
-            out = b""
-            alarm = threading.Timer(60 * TIME_SCALE, process.kill)
-            alarm.start()
-            while not out.endswith(b"///\n"):
-                got = process.stdout.readline()
-                self.assertTrue(got, "no answer to '%s': %r" % (line, out))
-                out += got
-            alarm.cancel()
-            return out[:-4].decode()
+            if line is not None:
+                return self.tell(process, line)
+            process.stdin.close()
+            self.assertEqual(process.wait(20 * TIME_SCALE), 0)
+            return None
         return tell
 
 

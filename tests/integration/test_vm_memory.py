@@ -9,16 +9,8 @@ MIB = 1 << 20
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
 
 
-def name_of(pid):
-    try:
-        with open("/proc/%d/comm" % pid) as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
 def vmm_of(monitor):
-    return next(pid for pid in host.children_of(monitor) if name_of(pid) == "moat-vmm")
+    return next(pid for pid in host.children_of(monitor) if host.name_of(pid) == "moat-vmm")
 
 
 def memory_of(vmm):
@@ -110,20 +102,13 @@ class Memory(Case):
 class Lack(Case):
     level = "vm"
 
-    def remove_parent(self):
-        for root in host.cgroup_roots():
-            try:
-                os.rmdir(os.path.join(root, host.RUN_TAG))
-            except OSError:
-                pass
-
     def in_cgroup(self, *args, limit=48 * MIB):
         self.bundle(*args)
         self.path = "/%s/%s" % (host.RUN_TAG, self.id())
         self.config["linux"]["cgroupsPath"] = self.path
         self.config["linux"]["resources"] = {"memory": {"limit": limit, "swap": limit}}
         self.write_config()
-        self.addCleanup(self.remove_parent)
+        self.addCleanup(host.remove_tagged_cgroups)
 
     def test_of_the_host(self):
         """The host's OOM killer takes the vmm: that is what is told."""

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import host
-from harness import BUILD, Case, TIME_SCALE
+from harness import BUILD, Case, TIME_SCALE, TOLD
 
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
 WATCH = os.path.join(BUILD, "tests/integration/watch")
@@ -44,25 +44,10 @@ class Volume(Case):
 
     def shell(self, *mounts):
         """A container that does what it is told, as a function: command line in, its output out."""
-        self.bundle("sh", "-c", "while read -r line; do eval \"$line\" 2>&1; echo ///; done",
-                    change=lambda c: c["mounts"].extend(mounts or [bind("/data", self.volume)]))
-        process = self.start_moat("run", "--bundle", self.bundle_path, self.new_id(), stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.bundle("sh", "-c", TOLD, change=lambda c: c["mounts"].extend(mounts or [bind("/data", self.volume)]))
+        process = self.run_told()
         self.addCleanup(self.end, process)
-
-        def tell(line):
-            process.stdin.write(line.encode() + b"\n")
-            process.stdin.flush()
-            out = b""
-            alarm = threading.Timer(60 * TIME_SCALE, process.kill)
-            alarm.start()
-            while not out.endswith(b"///\n"):
-                got = process.stdout.readline()
-                self.assertTrue(got, "no answer to '%s': %r" % (line, out))
-                out += got
-            alarm.cancel()
-            return out[:-4].decode()
-        return tell
+        return lambda line: self.tell(process, line)
 
 
 class HostChanges(Volume):

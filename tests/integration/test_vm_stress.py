@@ -17,17 +17,9 @@ from harness import ALL, Case, host
 ROLES = ("moat-monitor", "moat-vmm", "moat-fsd")
 
 
-def name_of(pid):
-    try:
-        with open("/proc/%d/comm" % pid) as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
 def with_name(name):
     """Processes of that name: the tests have a pid namespace of their own."""
-    return [pid for pid in host.processes() if name_of(pid) == name]
+    return [pid for pid in host.processes() if host.name_of(pid) == name]
 
 
 def write_kernel(path, code):

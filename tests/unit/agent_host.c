@@ -2,6 +2,8 @@
 /* The guest's agent on a host. */
 #include "agent_host.h"
 
+#include "loop_alarm.h"
+
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -9,7 +11,10 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,8 +23,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
+
+#include <cmocka.h>
 
 #define BUSYBOX	   "/bin/busybox"
 #define TIMEOUT_S  20
@@ -53,6 +59,15 @@ const char *host_missing(void)
 	if (access(BUSYBOX, X_OK) < 0)
 		return "no " BUSYBOX " (package busybox-static)";
 	return NULL;
+}
+
+struct host *host_of(void **state)
+{
+	if (host_missing()) {
+		print_message("%s\n", host_missing());
+		skip();
+	}
+	return *state;
 }
 
 static int connect_port(uint32_t port, struct err *err)
@@ -180,32 +195,6 @@ int host_stop(struct host *host)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int on_alarm(struct source *source, uint32_t events, struct err *err)
-{
-	struct host *host = source->data;
-
-	host->quit_by_alarm = true;
-	loop_quit(&host->loop);
-	return 0;
-}
-
-static void run(struct host *host)
-{
-	struct itimerspec when = { .it_value = { TIMEOUT_S, 0 } };
-	struct err err;
-
-	host->loop.quit = host->quit_by_alarm = false;
-	host->alarm = (struct source){ .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
-				       .ready = on_alarm,
-				       .data = host };
-	timerfd_settime(host->alarm.fd, 0, &when, NULL);
-	if (loop_watch(&host->loop, &host->alarm, EPOLLIN, &err) < 0 ||
-	    loop_run(&host->loop, &err) < 0)
-		die(err.text);
-	loop_forget(&host->loop, &host->alarm);
-	fd_replace(&host->alarm.fd, -1);
-}
-
 static void on_answer(void *data, const ProtobufCMessage *response, uint32_t code, const char *text)
 {
 	struct reply *reply = data;
@@ -244,8 +233,8 @@ uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage
 	if (ttrpc_call(host->client, "moat.agent.Agent", method, request, response_of(method),
 		       TIMEOUT_S * 1000, on_answer, reply, &err) < 0)
 		die(err.text);
-	while (!reply->count && !host->quit_by_alarm)
-		run(host);
+	while (!reply->count && loop_run_for(&host->loop, TIMEOUT_S * 1000))
+		;
 	return reply->code;
 }
 

@@ -21,8 +21,6 @@ struct host {
 	pid_t pid;		 /* the agent */
 	int streams[HOST_PORTS]; /* our end of port HOST_PORT_FIRST + i */
 	char directory[64];	 /* the tree of the root file system is its entry "0" */
-	bool quit_by_alarm;
-	struct source alarm;
 };
 
 /* The last answer. */
@@ -36,6 +34,8 @@ struct reply {
 
 /* host_missing() - what the tests need and this machine has not; NULL: all is there. */
 const char *host_missing(void);
+/* host_of() - cmocka's state as a host; the test is skipped where something is missing. */
+struct host *host_of(void **state);
 
 void host_start(struct host *host);
 /* host_stop() - end the agent and remove what was made. Returns its exit status. */

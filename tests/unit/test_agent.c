@@ -43,15 +43,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct host *host_of(void **state)
-{
-	if (host_missing()) {
-		print_message("%s\n", host_missing());
-		skip();
-	}
-	return *state;
-}
-
 static void create(struct host *host, const char *namespaces, const char *script, bool terminal)
 {
 	struct reply reply;

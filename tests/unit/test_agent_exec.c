@@ -40,15 +40,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct host *host_of(void **state)
-{
-	if (host_missing()) {
-		print_message("%s\n", host_missing());
-		skip();
-	}
-	return *state;
-}
-
 static void end_container(struct host *host)
 {
 	fd_replace(&host->streams[0], -1);

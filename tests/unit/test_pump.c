@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Pumps between pipes and sockets: every byte, flow control, and the end from every side. */
+#include "loop_alarm.h"
+
 #include "base/fd.h"
 #include "base/mem.h"
 #include "guest/pump.h"
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -21,40 +23,12 @@
 struct fixture {
 	struct loop loop;
 	struct pump pump;
-	struct source alarm, peer;
-	bool alarmed;
+	struct source peer;
 	unsigned int ended;
 	int near, far; /* what the test writes to, and reads from */
 	size_t sent, received, limit;
 	unsigned int seed_in, seed_out;
 };
-
-static int on_alarm(struct source *source, uint32_t events, struct err *err)
-{
-	struct fixture *f = source->data;
-
-	f->alarmed = true;
-	loop_quit(&f->loop);
-	return 0;
-}
-
-static bool run(struct fixture *f, unsigned int ms)
-{
-	struct itimerspec when = { .it_value = { ms / 1000, ms % 1000 * 1000000L } };
-	struct err err;
-
-	f->alarmed = false;
-	f->loop.quit = false;
-	f->alarm = (struct source){ .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
-				    .ready = on_alarm,
-				    .data = f };
-	assert_int_equal(timerfd_settime(f->alarm.fd, 0, &when, NULL), 0);
-	assert_int_equal(loop_watch(&f->loop, &f->alarm, EPOLLIN, &err), 0);
-	assert_int_equal(loop_run(&f->loop, &err), 0);
-	loop_forget(&f->loop, &f->alarm);
-	fd_replace(&f->alarm.fd, -1);
-	return !f->alarmed;
-}
 
 static void on_ended(struct pump *pump)
 {
@@ -168,9 +142,9 @@ static void check_bytes(struct fixture *f, enum kind from, enum kind to)
 	f->peer = (struct source){ .fd = f->far, .ready = on_far, .data = f };
 	assert_int_equal(loop_watch(&f->loop, &f->peer, EPOLLIN, &err), 0);
 	while (f->received < TOTAL || !f->ended)
-		assert_true(run(f, 20000));
+		assert_true(loop_run_for(&f->loop, 20000));
 	if (f->peer.added)
-		assert_true(run(f, 2000)); /* its end has not been seen yet */
+		assert_true(loop_run_for(&f->loop, 2000)); /* its end has not been seen yet */
 	assert_int_equal(f->received, TOTAL);
 	assert_int_equal(f->ended, 1);
 }
@@ -205,21 +179,21 @@ static void check_flow(struct fixture *f, enum kind from, enum kind to)
 		before = sent;
 		for (ssize_t n; (n = write(f->near, bytes, sizeof(bytes))) > 0;)
 			sent += (size_t)n;
-		assert_false(run(f, 20));
+		assert_false(loop_run_for(&f->loop, 20));
 	} while (sent > before);
 	assert_true(sent < 2u << 20);
 	assert_int_equal(f->ended, 0);
 	fd_replace(&f->near, -1); /* also the end waits behind what is on the way */
-	assert_false(run(f, 20));
+	assert_false(loop_run_for(&f->loop, 20));
 	while (sent > 0) {
 		ssize_t n = read(f->far, bytes, sizeof(bytes));
 
 		assert_true(n > 0);
 		sent -= (size_t)n;
-		run(f, 1);
+		loop_run_for(&f->loop, 1);
 	}
 	if (!f->ended)
-		assert_true(run(f, 2000));
+		assert_true(loop_run_for(&f->loop, 2000));
 	assert_int_equal(read(f->far, bytes, 1), 0);
 }
 
@@ -243,9 +217,9 @@ static void check_reader_leaves(struct fixture *f, enum kind from, enum kind to)
 {
 	start(f, from, to);
 	assert_int_equal(fd_write_full(f->near, "x", 1), 0);
-	assert_false(run(f, 20));
+	assert_false(loop_run_for(&f->loop, 20));
 	fd_replace(&f->far, -1);
-	assert_true(run(f, 2000));
+	assert_true(loop_run_for(&f->loop, 2000));
 	assert_int_equal(f->ended, 1);
 	assert_int_equal(fd_write_full(f->near, "x", 1), -1);
 	assert_int_equal(errno, EPIPE);
@@ -273,10 +247,10 @@ static void test_reader_leaves_while_full(void **state)
 	for (int i = 0; i < 20; i++) {
 		for (ssize_t n; (n = write(f->near, bytes, sizeof(bytes))) > 0;)
 			sent += (size_t)n;
-		assert_false(run(f, 5));
+		assert_false(loop_run_for(&f->loop, 5));
 	}
 	fd_replace(&f->far, -1);
-	assert_true(run(f, 2000));
+	assert_true(loop_run_for(&f->loop, 2000));
 	assert_int_equal(write(f->near, bytes, 1), -1);
 	assert_int_equal(errno, EPIPE);
 }
@@ -289,14 +263,14 @@ static void test_peer_half_closed(void **state)
 
 	start(f, PIPE, SOCKET);
 	assert_int_equal(shutdown(f->far, SHUT_WR), 0);
-	assert_false(run(f, 50));
+	assert_false(loop_run_for(&f->loop, 50));
 	assert_int_equal(f->ended, 0);
 	assert_int_equal(fd_write_full(f->near, "y", 1), 0);
-	assert_false(run(f, 20));
+	assert_false(loop_run_for(&f->loop, 20));
 	assert_int_equal(read(f->far, &byte, 1), 1);
 	assert_int_equal(byte, 'y');
 	assert_int_equal(shutdown(f->far, SHUT_RD), 0);
-	assert_true(run(f, 2000));
+	assert_true(loop_run_for(&f->loop, 2000));
 	assert_int_equal(f->ended, 1);
 }
 
@@ -309,7 +283,7 @@ static void test_no_busy_loop(void **state)
 	start(f, PIPE, SOCKET);
 	shutdown(f->far, SHUT_WR);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-	assert_false(run(f, 300));
+	assert_false(loop_run_for(&f->loop, 300));
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 	assert_true((after.tv_sec - before.tv_sec) * 1000 +
 			    (after.tv_nsec - before.tv_nsec) / 1000000 <
@@ -327,7 +301,7 @@ static void test_idle(void **state)
 	assert_true(pump_is_idle(&f->pump));
 	assert_int_equal(fd_write_full(f->near, "x", 1), 0);
 	assert_false(pump_is_idle(&f->pump));
-	assert_false(run(f, 20));
+	assert_false(loop_run_for(&f->loop, 20));
 	assert_true(pump_is_idle(&f->pump));
 	pump_stop(&f->pump);
 	assert_true(pump_is_idle(&f->pump));

@@ -2,41 +2,19 @@
 /* What the tests of ttrpc share. */
 #include "ttrpc_fixture.h"
 
+#include "loop_alarm.h"
+
 #include "base/fd.h"
 #include "base/mem.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
-
-static int on_alarm(struct source *source, uint32_t events, struct err *err)
-{
-	struct fixture *f = source->data;
-
-	f->alarmed = true;
-	loop_quit(&f->loop);
-	return 0;
-}
 
 bool run(struct fixture *f, unsigned int ms)
 {
-	struct itimerspec when = { .it_value = { ms / 1000, ms % 1000 * 1000000L } };
-	struct err err = { 0 };
-
-	f->alarmed = false;
-	f->loop.quit = false;
-	f->alarm = (struct source){ .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
-				    .ready = on_alarm,
-				    .data = f };
-	assert_int_equal(timerfd_settime(f->alarm.fd, 0, &when, NULL), 0);
-	assert_int_equal(loop_watch(&f->loop, &f->alarm, EPOLLIN, &err), 0);
-	assert_int_equal(loop_run(&f->loop, &err), 0);
-	loop_forget(&f->loop, &f->alarm);
-	fd_replace(&f->alarm.fd, -1);
-	return !f->alarmed;
+	return loop_run_for(&f->loop, ms);
 }
 
 static void on_closed(void *data, const char *text)

@@ -19,8 +19,6 @@
 /* Everything a test has: a loop with a deadline, and one or two ends. */
 struct fixture {
 	struct loop loop;
-	struct source alarm;
-	bool alarmed;
 	int pair[2];
 	struct ttrpc *client, *server;
 	struct ttrpc_call kept[TTRPC_CALLS_MAX];
