@@ -80,11 +80,12 @@ int changes_place(struct session *session, struct place *place)
 	struct statx stx;
 	int fd = node_fd(&session->nodes, place->dir);
 
-	if (fd < 0)
+	if (fd < 0 && fd != -ESTALE && fd != -ENOENT)
 		return fd;
 	place->is = NULL;
-	place->exists = statx(fd, place->name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, NODE_STATX,
-			      &stx) == 0;
+	/* With their directory all names in it are gone. */
+	place->exists = fd >= 0 && statx(fd, place->name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+					 NODE_STATX, &stx) == 0;
 	if (place->exists) {
 		identity = identity_of(&stx, place->dir->identity.tree);
 		place->is = node_find(&session->nodes, &identity);
@@ -92,6 +93,22 @@ int changes_place(struct session *session, struct place *place)
 	}
 	place->was = known_at(session, place);
 	return 0;
+}
+
+struct node *changes_stand_in(struct session *session, const struct place *place, uint16_t type)
+{
+	struct identity identity = { .ino = ++session->changes->stand_ins,
+				     .mount = UINT64_MAX,
+				     .dev = place->dir->identity.dev,
+				     .tree = place->dir->identity.tree,
+				     .type = type };
+	struct node *node = node_add(&session->nodes, &identity);
+
+	if (!node)
+		return NULL;
+	node_place(&session->nodes, node, place->dir, place->name);
+	changes_know(session, node);
+	return node;
 }
 
 static int changes_open(struct session *session, struct request *request,
@@ -154,6 +171,8 @@ void changes_gather(void *data, struct node *dir, const char *name, uint32_t mas
 		snprintf(change->name, sizeof(change->name), "%s", name);
 	}
 	change->kinds |= kinds_of(mask);
+	if (mask & (IN_DELETE | IN_MOVED_FROM))
+		change->was_directory = mask & IN_ISDIR;
 }
 
 void changes_take(struct session *session)
@@ -203,11 +222,11 @@ static char *write_path(struct session *session, const struct node *dir, const c
 /* What there is to say of a name, seen as it is now. */
 static uint32_t kinds_now(uint32_t kinds, const struct place *place)
 {
-	bool made = kinds & CHANGE_MADE;
+	bool made = kinds & CHANGE_MADE, gone = kinds & CHANGE_GONE;
 
 	kinds &= ~(uint32_t)(CHANGE_GONE | CHANGE_MADE);
-	if (!place->exists)
-		return place->was ? CHANGE_GONE : 0;
+	if (!place->exists) /* what has come and gone between two reads was never there */
+		return place->was || (gone && !made) ? CHANGE_GONE : 0;
 	if (place_is_gone(place))
 		return kinds | CHANGE_GONE | CHANGE_MADE;
 	if (place->was) /* made anew it may have got the number of the one that it was */
@@ -232,7 +251,7 @@ static bool describe(struct session *session, const struct change *change,
 	if (changes_place(session, &place) < 0)
 		return false;
 	record->kinds = (uint16_t)kinds_now(change->kinds, &place);
-	record->type = place.type;
+	record->type = place.exists ? place.type : change->was_directory ? S_IFDIR : 0;
 	return record->kinds;
 }
 

@@ -89,12 +89,18 @@ static int lookup_to_remove(struct session *session, struct request *request)
 	struct place place;
 	int r = find_place(session, request, &place);
 
+	if (r == 0 && !place.exists && !place.was)
+		place.was = changes_stand_in(
+			session, &place,
+			request->in.gid == CHANGES_GID_GONE_DIRECTORY ? S_IFDIR : S_IFREG);
 	if (r == 0 && place_is_gone(&place)) {
 		place.was->lookups++;
 		out.nodeid = node_id(place.was);
 		out.generation = place.was->generation;
 		told_attr(session, place.was, &out.attr);
-	} else if (r == 0 && place.exists) {
+	} else if (r == 0 && !place.exists) {
+		return -ENFILE;
+	} else if (r == 0) {
 		r = entry_lookup(session, place.dir, place.name, &out);
 	}
 	return r < 0 ? r : reply(request, &out, sizeof(out));
@@ -136,6 +142,7 @@ static const struct {
 	{ FUSE_MKDIR, CHANGES_GID_MADE, told_made },
 	{ FUSE_SYMLINK, CHANGES_GID_MADE, told_made },
 	{ FUSE_LOOKUP, CHANGES_GID_GONE, lookup_to_remove },
+	{ FUSE_LOOKUP, CHANGES_GID_GONE_DIRECTORY, lookup_to_remove },
 	{ FUSE_GETATTR, CHANGES_GID_GONE, told_setattr },
 	{ FUSE_SETATTR, CHANGES_GID_GONE, told_setattr },
 	{ FUSE_UNLINK, CHANGES_GID_GONE, told_gone },

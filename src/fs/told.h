@@ -14,6 +14,7 @@
 struct change {
 	uint64_t dir; /* node; of a file that is a tree, itself and an empty name */
 	uint32_t kinds;
+	bool was_directory; /* what is gone */
 	char name[NAME_MAX + 1];
 };
 
@@ -23,6 +24,7 @@ struct changes {
 	uint32_t count;
 	uint32_t hashes[CHANGES_MAX]; /* of places */
 	struct change pending[CHANGES_MAX];
+	uint64_t stand_ins;	       /* how many there have been: see changes_stand_in() */
 	uint64_t known[CHANGES_KNOWN]; /* node ids by place; a younger one takes an older's slot */
 };
 
@@ -63,6 +65,13 @@ static inline bool place_is_gone(const struct place *place)
 {
 	return place->was && place->was != place->is;
 }
+
+/*
+ * changes_stand_in() - a node for a file that is gone and of which the guest knows nothing, in its
+ * place, so that its name can be taken away. It can be used for nothing else: no file of the host's
+ * is the same. type: S_IFMT bits. NULL where there are too many nodes.
+ */
+struct node *changes_stand_in(struct session *session, const struct place *place, uint16_t type);
 
 /*
  * told_serve() - a request of the one who repeats changes.

@@ -59,15 +59,15 @@ static void touch(int fd, const struct stat *st, bool attributes)
 }
 
 /* The file that was known by this name: its content is another's now, and the name is. */
-static void repeat_gone(int dir, const char *name, bool replaced)
+static void repeat_gone(int dir, const char *name, mode_t type, bool replaced)
 {
 	_cleanup_fd_ int fd = -1;
 	struct stat st;
 
-	if (!become(CHANGES_GID_GONE))
+	if (!become(S_ISDIR(type) && !replaced ? CHANGES_GID_GONE_DIRECTORY : CHANGES_GID_GONE))
 		return;
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (!become(CHANGES_GID_GONE) || fd < 0 || fstat(fd, &st) < 0)
 		return;
 	if (replaced && S_ISREG(st.st_mode))
 		touch(fd, &st, false);
@@ -122,7 +122,7 @@ static void repeat(int top, const struct change_record *record, char *path)
 	if (dir < 0)
 		return;
 	if (record->kinds & CHANGE_GONE)
-		repeat_gone(dir, name, record->kinds & CHANGE_MADE);
+		repeat_gone(dir, name, record->type & S_IFMT, record->kinds & CHANGE_MADE);
 	if (record->kinds & CHANGE_MADE)
 		repeat_made(dir, name, record->type & S_IFMT);
 	if (record->kinds & (CHANGE_CONTENT | CHANGE_ATTRIBUTES | CHANGE_CLOSED))

@@ -32,7 +32,7 @@ enum {
 	GIVE_HANDLE = 1 << 0,
 	SMALL_ANSWER = 1 << 1,
 	OTHER_USER = 1 << 2,
-	REPEATER = 3 << 3, /* one of the groups of fs/changes.h */
+	REPEATER = 3 << 3, /* one of the groups of fs/changes.h, or the next one with OTHER_USER */
 	HOST_CHANGE = 1 << 5,
 };
 
@@ -150,7 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		client.room = flags & SMALL_ANSWER ? 200 : CLIENT_ROOM;
 		client.uid = client.gid = flags & OTHER_USER ? 1000 : 0;
 		if (flags & REPEATER)
-			client.gid = CHANGES_GID_PRESENT - 1 + (flags & REPEATER) / 8;
+			client.gid = CHANGES_GID_PRESENT - 1 + (flags & REPEATER) / 8 +
+				     (flags & OTHER_USER ? 1 : 0);
 		if (flags & HOST_CHANGE)
 			change(&client, node);
 		if (client_call(&client, opcode, pick(&nodes, node), bytes, length, NULL, 0) == 0)

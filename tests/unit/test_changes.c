@@ -119,12 +119,12 @@ static void changes_are_told(void **state)
 	/* The mounted file, by both its names. */
 	host_write("single", "other");
 	assert_string_equal(told(), "0/single 14 100000, 3 14 0");
-	/* Of a name that the guest does not know, nothing can be repeated. */
+	/* A name that the guest never asked for. */
 	assert_int_equal(unlink(client_path(&c, "dir/link")), 0);
-	assert_string_equal(told(), "");
+	assert_string_equal(told(), "0/dir/link 1 0");
 	assert_int_equal(unlink(client_path(&c, "dir/file")), 0);
 	assert_int_equal(unlink(client_path(&c, "single")), 0);
-	assert_string_equal(told(), "0/dir/file 1 0, 3 8 0");
+	assert_string_equal(told(), "0/dir/file 1 0, 3 8 0, 0/single 1 0");
 }
 
 static void gone_is_told_of_what_is_known(void **state)
@@ -135,6 +135,75 @@ static void gone_is_told_of_what_is_known(void **state)
 	assert_string_equal(told(), "0/file 14 100000");
 	host_rename("file", "other");
 	assert_string_equal(told(), "0/file 1 0, 0/other 16 100000");
+	assert_int_equal(mkdir(client_path(&c, "dir"), 0755), 0);
+	assert_int_equal(unlink(client_path(&c, "other")), 0);
+	assert_string_equal(told(), "0/dir 2 40000, 0/other 1 0");
+	/* What is in a directory goes with it. */
+	host_write("dir/known", "");
+	host_write("dir/unknown", "");
+	assert_int_not_equal(client_lookup(&c, client_lookup(&c, c.tree, "dir"), "known"), 0);
+	assert_string_equal(told(), "");
+	assert_int_equal(unlink(client_path(&c, "dir/known")), 0);
+	assert_int_equal(unlink(client_path(&c, "dir/unknown")), 0);
+	assert_int_equal(rmdir(client_path(&c, "dir")), 0);
+	assert_string_equal(told(), "0/dir/known 1 0, 0/dir/unknown 1 0, 0/dir 1 40000");
+	/* What has come and gone unseen, and what has come back. */
+	host_write("short", "");
+	assert_int_equal(unlink(client_path(&c, "short")), 0);
+	host_write("new", "");
+	assert_string_equal(told(), "0/new 12 100000");
+	assert_int_equal(unlink(client_path(&c, "new")), 0);
+	host_write("new", "");
+	assert_string_equal(told(), "0/new 12 100000");
+}
+
+/* What the guest has forgotten goes by a node that stands in for it, and is good for nothing else.
+ */
+static void stand_in_is_no_file(void **state)
+{
+	struct fuse_setattr_in attr = { .valid = FATTR_SIZE };
+	struct fuse_attr seen;
+	uint64_t node, again, unused;
+	size_t count;
+
+	assert_int_equal(mkdir(client_path(&c, "dir"), 0755), 0);
+	host_write("file", "text");
+	read_file();
+	count = c.session->nodes.count;
+	assert_int_equal(rmdir(client_path(&c, "dir")), 0);
+	assert_int_equal(unlink(client_path(&c, "file")), 0);
+	assert_string_equal(told(), "0/dir 1 40000, 0/file 1 0");
+	assert_int_equal(client_lookup(&c, c.tree, "file"), 0);
+	as(CHANGES_GID_GONE);
+	node = client_lookup(&c, c.tree, "file");
+	assert_int_not_equal(node, 0);
+	assert_int_equal(client_lookup(&c, c.tree, "file"), node);
+	assert_int_equal(client_getattr(&c, node, &seen), 0);
+	assert_int_equal(seen.mode, S_IFREG | 0600);
+	/* The host makes one of that name: it is another. */
+	host_write("file", "other text");
+	as(0);
+	assert_int_equal(client_getattr(&c, node, &seen), -ESTALE);
+	assert_int_equal(client_setattr(&c, node, &attr), -ESTALE);
+	assert_int_equal(client_open_node(&c, node, O_RDWR, &unused), -ESTALE);
+	again = client_lookup(&c, c.tree, "file");
+	assert_true(again && again != node);
+	as(CHANGES_GID_GONE);
+	assert_int_equal(client_name(&c, FUSE_UNLINK, c.tree, NULL, 0, "file", NULL), -EBUSY);
+	as(CHANGES_GID_GONE_DIRECTORY);
+	again = client_lookup(&c, c.tree, "dir");
+	as(CHANGES_GID_GONE);
+	assert_int_equal(client_getattr(&c, again, &seen), 0);
+	assert_int_equal(seen.mode, S_IFDIR | 0600);
+	assert_int_equal(client_mkdir(&c, again, "below"), 0);
+	assert_int_equal(client_name(&c, FUSE_RMDIR, c.tree, NULL, 0, "dir", NULL), 0);
+	assert_int_equal(client_name(&c, FUSE_RMDIR, c.tree, NULL, 0, "dir", NULL), -ENOENT);
+	client_forget(&c, again, 10);
+	client_forget(&c, node, 10);
+	as(0);
+	client_forget(&c, client_lookup(&c, c.tree, "file"), 10);
+	assert_int_equal(c.session->nodes.count, count);
+	assert_int_equal(stat(client_path(&c, "file"), &(struct stat){ 0 }), 0);
 }
 
 static void own_changes_are_not_told(void **state)
@@ -313,7 +382,7 @@ static void watches_are_few(void **state)
 	dir = client_lookup(&c, c.tree, "other");
 	assert_int_equal(c.session->watches.count, 2);
 	assert_int_equal(rmdir(client_path(&c, "other")), 0);
-	assert_string_equal(told(), "0/other 1 0");
+	assert_string_equal(told(), "0/other 1 40000");
 	client_forget(&c, dir, 100);
 	assert_int_equal(c.session->watches.count, 1);
 	/* More names than are kept: the first ones are told, and then others again. */
@@ -335,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(changes_are_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(gone_is_told_of_what_is_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(stand_in_is_no_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(tree_is_watched_from_its_lookup_on, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(own_changes_are_not_told, setup, teardown),
