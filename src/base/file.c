@@ -64,14 +64,14 @@ int file_replace(int dirfd, const char *path, const void *data, size_t size, mod
 		openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 
 	if (fd < 0)
-		return err_set(err, errno, "create %s", temporary);
+		return err_set(err, errno, "create %s", path);
 	if (fd_write_full(fd, data, size) < 0) {
-		err_set(err, errno, "write %s", temporary);
+		err_set(err, errno, "write %s", path);
 		unlinkat(dirfd, temporary, 0);
 		return -1;
 	}
 	if (renameat(dirfd, temporary, dirfd, path) < 0) {
-		err_set(err, errno, "rename %s to %s", temporary, path);
+		err_set(err, errno, "replace %s", path);
 		unlinkat(dirfd, temporary, 0);
 		return -1;
 	}

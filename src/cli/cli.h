@@ -45,8 +45,9 @@ struct cli_command {
 	const char *details;   /* sentences for --help; NULL: none */
 	const struct cli_option *options;
 	int arguments_min, arguments_max;
-	bool stateless; /* works where there is nowhere to keep containers' state */
-	bool enters;	/* a process of moat enters a container: its binary has to be protected */
+	const char *no_more; /* to who gives more of them than that; NULL: nothing */
+	bool stateless;	     /* works where there is nowhere to keep containers' state */
+	bool enters; /* a process of moat enters a container: its binary has to be protected */
 	bool options_first; /* options end at the first argument (a command line follows) */
 	int error_status;   /* of an error that has no status of its own; 0: 1 */
 	/*

@@ -26,6 +26,7 @@ const struct cli_command create_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,
+	.no_more = "what a container runs is process.args of its config.json",
 	.enters = true,
 	.run = create,
 };

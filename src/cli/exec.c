@@ -214,7 +214,9 @@ static int write_pid(pid_t pid, struct err *err)
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
 
-	return pid_file ? file_replace(AT_FDCWD, pid_file, text, (size_t)n, 0644, err) : 0;
+	if (pid_file && file_replace(AT_FDCWD, pid_file, text, (size_t)n, 0644, err) < 0)
+		return err_wrap(err, "write the pid file");
+	return 0;
 }
 
 static int attach_and_wait(struct foreground *foreground, struct err *err)

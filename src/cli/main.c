@@ -70,6 +70,20 @@ static int open_log(struct err *err)
 	return log_open(globals.log_path, json, globals.debug, err);
 }
 
+static int check_count(const struct cli_command *command, int argc, char **argv, struct err *err)
+{
+	const char *none = *command->arguments ? "" : "no arguments";
+
+	if (argc < command->arguments_min)
+		return err_set(err, 0, "%s: expected %s%s", command->name, none,
+			       command->arguments);
+	if (argc <= command->arguments_max)
+		return 0;
+	err_set(err, 0, "%s: '%.64s' is an argument too many: expected %s%s", command->name,
+		argv[command->arguments_max], none, command->arguments);
+	return command->no_more ? err_hint(err, "%s", command->no_more) : -1;
+}
+
 static int run_command_line(const struct cli_command *command, const char *program, int argc,
 			    char **argv, struct err *err)
 {
@@ -91,10 +105,8 @@ static int run_command_line(const struct cli_command *command, const char *progr
 		return cli_help(command), 0;
 	argc -= first;
 	argv += first;
-	if (argc < command->arguments_min || argc > command->arguments_max)
-		return err_set(err, 0, "%s: expected %s%s%s; see moat %s --help", command->name,
-			       *command->arguments ? "" : "no arguments", command->arguments,
-			       argc < command->arguments_min ? "" : ", found more", command->name);
+	if (check_count(command, argc, argv, err) < 0)
+		return err_hint(err, "see moat %s --help", command->name);
 	if (runtime_open(&runtime, &options, err) < 0)
 		return -1;
 	return command->run(&runtime, argc, argv, err);

@@ -24,6 +24,7 @@ const struct cli_command run_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,
+	.no_more = "what a container runs is process.args of its config.json",
 	.enters = true,
 	.run = run,
 };

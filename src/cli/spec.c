@@ -24,8 +24,10 @@ static int spec(struct runtime *runtime, int argc, char **argv, struct err *err)
 
 	if (fd < 0 && errno == EEXIST)
 		return err_set(err, 0, "%s is there already: remove it first", path);
-	if (fd < 0)
-		return err_set(err, errno, "create %s", path);
+	if (fd < 0) {
+		err_set(err, errno, "create %s", path);
+		return err->code == ENOENT ? err_hint(err, "make the directory first") : -1;
+	}
 	if (fd_write_full(fd, text, strlen(text)) < 0)
 		return err_set(err, errno, "write %s", path);
 	return 0;

@@ -32,6 +32,8 @@ static int read_bundle(struct instance *instance, const char *bundle, const char
 				       : xasprintf("%s/%s", bundle, name ? name : "config.json");
 
 	*text = file_read_regular(AT_FDCWD, path, RUNTIME_CONFIG_MAX, size, err);
+	if (!*text && err->code == ENOTDIR)
+		return err_hint(err, "--bundle names the directory with config.json");
 	if (!*text && err->code == ENOENT)
 		return err_hint(err, "give the bundle's directory with --bundle, or make a "
 				     "config.json with moat spec");
@@ -206,7 +208,9 @@ static int write_pid_file(const char *path, pid_t pid, struct err *err)
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
 
-	return file_replace(AT_FDCWD, path, text, (size_t)n, 0644, err);
+	if (file_replace(AT_FDCWD, path, text, (size_t)n, 0644, err) < 0)
+		return err_wrap(err, "write the pid file");
+	return 0;
 }
 
 /* From here on the id is ours, and destroying the instance undoes everything. */
@@ -219,9 +223,10 @@ static int create_owned(struct instance *instance, const char *text, size_t size
 
 	if (!image && activation_pass(instance->config->process, &given, err) < 0)
 		return -1;
-	if (give_ids(instance, err) < 0 || state_write(instance, err) < 0 ||
-	    file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
+	if (give_ids(instance, err) < 0 || state_write(instance, err) < 0)
 		return -1;
+	if (file_replace(instance->state_fd, "config.json", text, size, 0600, err) < 0)
+		return err_wrap(err, "keep the state of container %s", container->id);
 	if (image ? instance->engine->restore(container, &given, image, err) < 0
 		  : instance->engine->create(container, &given, err) < 0)
 		return -1;

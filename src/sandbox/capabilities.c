@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "oci/config.h"
 #include "sandbox/sandbox.h"
 
@@ -15,43 +16,68 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static uint64_t read_set(char *const *names, size_t count, uint64_t *warned)
+#define SETS 5
+
+/* The sets that config.json names, in the order in which they are read. */
+struct named_sets {
+	char *const *names[SETS];
+	size_t counts[SETS];
+};
+
+/* One name is mostly in several sets: what there is to say of it is said where it comes first. */
+static bool is_first(const struct named_sets *sets, char *const *name)
+{
+	for (size_t i = 0; i < SETS; i++) {
+		for (size_t k = 0; k < sets->counts[i]; k++) {
+			if (&sets->names[i][k] == name)
+				return true;
+			if (str_eq(sets->names[i][k], *name))
+				return false;
+		}
+	}
+	return true;
+}
+
+static uint64_t read_set(const struct named_sets *sets, size_t which)
 {
 	uint64_t set = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < sets->counts[which]; i++) {
+		char *const *name = &sets->names[which][i];
+		const char *wrong = NULL;
 		cap_value_t value;
 
-		if (cap_from_name(names[i], &value) < 0 || value > 63) {
-			log_warning("process.capabilities: unknown capability '%.64s' is left out",
-				    names[i]);
-		} else if (prctl(PR_CAPBSET_READ, value, 0, 0, 0) < 0) {
-			if (!(*warned & 1ull << value))
-				log_warning("process.capabilities: this kernel has no %.64s: it is "
-					    "left out",
-					    names[i]);
-			*warned |= 1ull << value;
-		} else {
+		if (cap_from_name(*name, &value) < 0 || value > 63)
+			wrong = "no capability has that name (as CAP_NET_ADMIN is one)";
+		else if (prctl(PR_CAPBSET_READ, value, 0, 0, 0) < 0)
+			wrong = "this kernel does not have it";
+		else
 			set |= 1ull << value;
-		}
+		if (wrong && is_first(sets, name))
+			log_warning("process.capabilities: '%.64s' is left out: %s", *name, wrong);
 	}
 	return set;
 }
 
 void capabilities_read(const struct oci_capabilities *config, struct capability_sets *sets)
 {
-	uint64_t warned = 0;
+	struct named_sets named;
 
 	*sets = (struct capability_sets){ 0 };
 	if (!config)
 		return;
-	sets->bounding = read_set(config->bounding, config->n_bounding, &warned);
-	sets->effective = read_set(config->effective, config->n_effective, &warned);
-	sets->inheritable = read_set(config->inheritable, config->n_inheritable, &warned);
-	sets->permitted = read_set(config->permitted, config->n_permitted, &warned);
+	named = (struct named_sets){
+		{ config->bounding, config->effective, config->inheritable, config->permitted,
+		  config->ambient },
+		{ config->n_bounding, config->n_effective, config->n_inheritable,
+		  config->n_permitted, config->n_ambient },
+	};
+	sets->bounding = read_set(&named, 0);
+	sets->effective = read_set(&named, 1);
+	sets->inheritable = read_set(&named, 2);
+	sets->permitted = read_set(&named, 3);
 	/* The kernel wants ambient ones inheritable and permitted; many configs list more. */
-	sets->ambient = read_set(config->ambient, config->n_ambient, &warned) & sets->inheritable &
-			sets->permitted;
+	sets->ambient = read_set(&named, 4) & sets->inheritable & sets->permitted;
 }
 
 void sandbox_warn(const struct oci_process *process)

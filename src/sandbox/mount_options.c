@@ -189,7 +189,10 @@ int mount_options_read(const struct oci_mount *mount, struct mount_options *o, s
 	if (o->bind && !mount->source)
 		return err_set(err, 0, "mount %s: a bind mount needs a source", mount->destination);
 	if (!o->bind && !o->remount && !mount->type)
-		return err_set(err, 0, "mount %s: neither a type nor a bind mount",
+		return err_set(err, 0,
+			       "mount %s: neither a type nor a bind mount: give it a type, or "
+			       "\"bind\" among "
+			       "its options",
 			       mount->destination);
 	if (o->copy_up && (o->bind || !mount->type || !str_eq(mount->type, "tmpfs")))
 		return err_set(err, 0, "mount %s: tmpcopyup is for tmpfs only", mount->destination);

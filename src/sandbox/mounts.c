@@ -243,7 +243,13 @@ static int make_bind(struct setup *setup, const struct oci_mount *mount, struct 
 	if (tree < 0 || set_attributes(tree, o, true, err) < 0)
 		return -1;
 	onto = open_destination(setup, mount, is_dir(tree), &made, err);
-	if (onto < 0 || mount_attach(tree, onto, mount->source, err) < 0)
+	if (onto < 0)
+		return -1;
+	if (is_dir(tree) != is_dir(onto))
+		return err_set(err, 0, "bind %s, which is %s, onto %s", mount->source,
+			       is_dir(tree) ? "a directory" : "no directory",
+			       is_dir(onto) ? "a directory" : "what is none");
+	if (mount_attach(tree, onto, mount->source, err) < 0)
 		return -1;
 	return set_propagation(tree, o, err);
 }

@@ -243,6 +243,36 @@ class Cli(Case):
         self.refused(*run, self.new_id(), says=["nowhere: No such file", "root.path of config.json"])
         self.refused("run", "--bundle", "/nowhere", self.new_id(), says=["/nowhere: No such file", "--bundle names"])
 
+    def test_what_to_do_about_a_slip(self):
+        """What people type who come from docker, or who name the file where the directory is asked for."""
+        self.bundle("true")
+        run = ["run", "--bundle", self.bundle_path]
+        self.refused(*run, self.new_id(), "sh", says=["'sh' is an argument too many", "process.args of its config.json"])
+        self.refused("list", "all", says=["'all' is an argument too many", "no arguments"])
+        self.refused("run", "--bundle", os.path.join(self.bundle_path, "config.json"), self.new_id(),
+                     says=["Not a directory", "--bundle names the directory"])
+        self.refused("spec", "--bundle", os.path.join(self.work, "nowhere"), says="make the directory first")
+        text = self.refused(*run, "--pid-file", self.work, self.new_id(), says=["write the pid file", self.work + ": Is a directory"])
+        self.assertNotIn(".tmp", text)
+        self.assertEqual([name for name in os.listdir("/tmp") if name.endswith(".tmp")], [])
+        for source, destination, words in ((self.work, "/bin/sh", "a directory, onto what is none"),
+                                           ("/etc/passwd", "/bin", "no directory, onto a directory")):
+            self.bundle("true", change=lambda c: c["mounts"].append(
+                {"destination": destination, "type": "bind", "source": source, "options": ["bind"]}))
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=["mount " + destination, source, words])
+
+    def test_unknown_capability(self):
+        """Said once, however many sets have it."""
+        def change(config):
+            for names in config["process"].setdefault("capabilities", {}).values():
+                names += ["net_admin", "CAP_NOSUCH"]
+        self.bundle("true", change=change)
+        done = self.run_container()
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual((done.returncode, len(lines)), (0, 2), lines)
+        self.assertIn("'net_admin' is left out: no capability has that name (as CAP_NET_ADMIN", lines[0])
+        self.assertIn("'CAP_NOSUCH' is left out", lines[1])
+
     def test_words_that_engines_look_for(self):
         """containerd and CRI-O find out by these whether a container has ended, or is not there."""
         self.refused("kill", "absent", "KILL", says="does not exist")
