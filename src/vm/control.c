@@ -74,9 +74,11 @@ int control_connect(int state_fd, uint32_t patience, struct err *err)
 int control_send(int fd, const struct control_request *request, const int *fds, size_t count,
 		 struct err *err)
 {
-	if (fd_send(fd, request, sizeof(*request), fds, count) < 0)
-		return err_set(err, errno, "send to the container's monitor");
-	return 0;
+	if (fd_send(fd, request, sizeof(*request), fds, count) == 0)
+		return 0;
+	if (errno == EPIPE || errno == ECONNRESET)
+		return err_set(err, ERR_NOT_RUNNING, "the container has ended");
+	return err_set(err, errno, "send to the container's monitor");
 }
 
 int control_reply(int fd, struct err *err)

@@ -43,15 +43,19 @@ uint32_t start_patience(const struct container *container)
 static int open_namespace(const struct container *container, struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
+	enum proc_life life;
 	char path[64];
+	int code;
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)container->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, errno, "open the container's network namespace");
-	/* Asked afterwards: so it was it whose namespace that is. */
-	if (!proc_is_alive(container->pid, container->start_time))
+	code = errno;
+	/* Asked afterwards: so it was it whose namespace that is. One that ends may have none. */
+	life = proc_look(container->pid, container->start_time);
+	if (life == PROC_GONE || (fd < 0 && life == PROC_ENDING))
 		return err_set(err, ERR_NOT_RUNNING, "the container is not running");
+	if (fd < 0)
+		return err_set(err, code, "open the container's network namespace");
 	return fd_steal(&fd);
 }
 
