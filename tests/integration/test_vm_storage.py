@@ -215,6 +215,12 @@ class HostChangesAreTold(Volume):
         self.assertIn(counts[0], range(4, 8))
 
 
+class ReadAhead(Volume):
+    def test_more_than_for_a_disk(self):
+        """A request to the host costs more than what else it could bring along."""
+        self.assertEqual(self.shell()("cat /sys/class/bdi/0:$(stat -c %d /data)/read_ahead_kb"), "512\n")
+
+
 class Shared(Volume):
     def test_two_containers(self):
         one, two = self.shell(), self.shell()
