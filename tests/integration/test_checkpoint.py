@@ -183,7 +183,7 @@ class Checkpoint(Images):
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), b"got two\n")
         process.stdin.close()
-        self.assertEqual(process.wait(60), 9)
+        self.assertEqual(process.wait(60 * host.TIME_SCALE), 9)
         self.refused("state", restored, says="does not exist")
 
     def test_signals_are_passed_on(self):
@@ -197,7 +197,7 @@ class Checkpoint(Images):
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.goes_on(before)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 5)
+        self.assertEqual(process.wait(60 * host.TIME_SCALE), 5)
 
     def test_mounts(self):
         """Bind mounts are those of the bundle, what is on a tmpfs is in the image, masks stay."""

@@ -211,7 +211,7 @@ class Cli(Case):
                 if not piece:
                     break
                 text += piece
-            process.wait(timeout=30)
+            process.wait(timeout=30 * host.TIME_SCALE)
             os.close(main)
             self.assertEqual(b"\x1b[" in text, colour, text)
             self.assertTrue(colour or text.count(b"\n") == 1, text)
@@ -550,5 +550,5 @@ class LikeRunc(Case):
                                 self.state(container)["status"] == "running", "it runs")
                 self.wait_until(lambda: self.moat("kill", container, name).returncode or process.poll() is not None,
                                 "the shell heard it")
-                self.assertEqual(process.wait(timeout=20), 9)
+                self.assertEqual(process.wait(timeout=20 * host.TIME_SCALE), 9)
         self.assertEqual(signal.SIGUSR1, 10)

@@ -22,6 +22,11 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+def waits_in_poll(pid):
+    with open("/proc/%d/syscall" % pid) as f:
+        return f.read().split()[0] in ("7", "271")  # poll and ppoll of x86-64
+
+
 @at_levels("plain", "vm")
 class Control(Case):
     def worker(self, name):
@@ -202,7 +207,7 @@ class Control(Case):
         name = self.running("sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; dd if=/dev/zero of=/dev/null bs=60M count=1; sleep 1000")
         self.ok("update", "--memory", "32M", "--memory-swap", "32M", name)
         process = self.start_moat("events", "--interval", "60m", name, stdout=-1)
-        time.sleep(1)  # until it watches
+        self.wait_until(lambda: waits_in_poll(process.pid), "it watches")
         open(os.path.join(self.rootfs, "go"), "w").close()
         ready = select.select([process.stdout], [], [], 20 * host.TIME_SCALE)[0]
         self.assertTrue(ready, "no event came")

@@ -284,7 +284,7 @@ class Exec(WithConsole):
         process = self.start_moat("exec", "--tty", "--console-socket", path, name, "sh", "-c", "tty; stty size; echo done")
         _, fd = receive_terminal(listener)
         out = read_all(fd)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(20 * host.TIME_SCALE), 0)
         self.assertRegex(out, r"^/dev/pts/\d+\n")
         self.assertTrue(out.endswith("done\n"), out)
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD
+from harness import BUILD, host
 import inotify
 import test_posix
 
@@ -68,7 +68,7 @@ class Mounted(unittest.TestCase):
         if not self.server:
             return
         subprocess.run(["umount", self.mount], check=True)
-        self.assertEqual(self.server.wait(timeout=30), 0)
+        self.assertEqual(self.server.wait(timeout=30 * host.TIME_SCALE), 0)
         self.server.stdout.close()
         self.server = None
 
@@ -270,7 +270,7 @@ class HostChangesAreTold(Mounted):
     def stop(self):
         if self.repeater:
             os.utime(os.path.join(self.mount, "changes"))  # as the agent does at its end
-            self.assertEqual(self.repeater.wait(timeout=30), 0)
+            self.assertEqual(self.repeater.wait(timeout=30 * host.TIME_SCALE), 0)
             self.repeater = None
         super().stop()
 
@@ -282,7 +282,7 @@ class HostChangesAreTold(Mounted):
 
     def told(self, watcher, *wanted):
         """Waits for all of these, 'watched name event' each, and compares with all there were."""
-        seen, end = [], time.monotonic() + 10
+        seen, end = [], time.monotonic() + 10 * host.TIME_SCALE
         while set(wanted) - set(seen):
             if time.monotonic() > end:
                 break
@@ -298,7 +298,7 @@ class HostChangesAreTold(Mounted):
                 break
             self.put("ready", b"")
         os.unlink(os.path.join(self.host, "ready"))
-        end = time.monotonic() + 10
+        end = time.monotonic() + 10 * host.TIME_SCALE
         while time.monotonic() < end and (".", "delete") not in [(path[-1], event) for path, _, event in watcher.read(0.1)]:
             pass
 
@@ -398,9 +398,12 @@ class HostChangesAreTold(Mounted):
         os.chmod(self.path("f"), 0o600)
         expected = [". f modify", "f  modify", ". f modify", "f  modify", ". f close_write", "f  close_write", ". f attrib",
                     "f  attrib"]
-        time.sleep(0.3)
-        seen = ["%s %s %s" % (path[self.prefix:], name, event) for path, name, event in watcher.read()]
-        self.assertEqual(seen, expected)
+        seen, end = [], time.monotonic() + 10 * host.TIME_SCALE
+        while len(seen) < len(expected) and time.monotonic() < end:
+            seen += watcher.read(0.1)
+        time.sleep(0.3)  # for an echo
+        seen += watcher.read()
+        self.assertEqual(["%s %s %s" % (path[self.prefix:], name, event) for path, name, event in seen], expected)
         # Both write the same file, in turns: the guest hears of the host's part alone, and each once.
         for i in range(20):
             self.put("f", b"%d" % i)

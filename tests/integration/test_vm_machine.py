@@ -320,8 +320,10 @@ class Ends(Running):
             self.assertIn("the %s was killed by signal 9" % role, text)
 
     def test_signal_to_the_monitor_reaches_the_workload(self):
-        script = "trap 'exit 9' TERM; while :; do sleep 0.1; done"
-        status, text = self.run_until("sh", "-c", script, then=lambda pid: (time.sleep(1), os.kill(pid, signal.SIGTERM)))
+        def send(pid):
+            self.wait_until(lambda: os.path.exists(self.rootfs + "/ready"), "it hears the signal")
+            os.kill(pid, signal.SIGTERM)
+        status, text = self.run_until("sh", "-c", "trap 'exit 9' TERM; touch /ready; while :; do sleep 0.1; done", then=send)
         self.assertEqual((status, text), (9, ""))
 
     def test_guest_that_does_not_answer(self):
