@@ -9,9 +9,6 @@
 
 struct oci_config;
 
-/* annotation_get() - the value of an annotation, or NULL. */
-const char *annotation_get(const struct oci_config *config, const char *name);
-
 /* crun_annotation_pidfd() - the socket that wants a pidfd of the container, or NULL. */
 const char *crun_annotation_pidfd(const struct oci_config *config);
 

@@ -15,7 +15,7 @@ static struct {
 	bool json, debug;
 } sink = { .fd = -1 };
 
-static const char *const level_names[] = { "error", "warning", "info", "debug" };
+static const char *const level_names[] = { "error", "warning", "debug" };
 
 int log_open(const char *path, bool json, bool debug, struct err *err)
 {

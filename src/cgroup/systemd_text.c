@@ -13,8 +13,6 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define STRINGS_MAX 64
-
 /* What a type's name stands for, and its range. */
 static const struct {
 	const char *name;

@@ -46,9 +46,6 @@ struct ttrpc {
 void connection_enter(struct ttrpc *connection);
 void connection_leave(struct ttrpc *connection);
 
-/* connection_end() - stop; the loop calls closed() soon. Later calls are ignored. */
-void connection_end(struct ttrpc *connection, const char *text);
-
 /* connection_send() - queue a frame and send what can be sent now. 0, or -1 with err set. */
 int connection_send(struct ttrpc *connection, uint32_t stream, enum frame_type type,
 		    const ProtobufCMessage *message, struct err *err);

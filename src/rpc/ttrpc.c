@@ -51,7 +51,8 @@ void ttrpc_free(struct ttrpc *connection)
 	connection_leave(connection);
 }
 
-void connection_end(struct ttrpc *connection, const char *text)
+/* Stops it; the loop calls closed() soon. Later calls are ignored. */
+static void connection_end(struct ttrpc *connection, const char *text)
 {
 	if (connection->ended)
 		return;

@@ -111,10 +111,30 @@ static void add_annotations(struct oci_features *features, const struct moat_set
 	features->n_potentially_unsafe_config_annotations = settings->n_annotations;
 }
 
+/* What is of no system, beside what is Linux's. */
+static char *write_with(const struct runtime *runtime, struct oci_features_linux *linux_)
+{
+	const char *const *options = mount_option_names();
+	struct oci_features features = {
+		.oci_version_min = (char *)"1.0.0",
+		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
+		.hooks = (char **)hooks,
+		.n_hooks = ARRAY_LEN(hooks),
+		.mount_options = (char **)options,
+		.n_mount_options = count(options),
+		.linux_ = linux_,
+	};
+	_cleanup_free_ char *devices =
+		runtime->isolation == ISOLATION_VM ? list_devices(runtime->settings) : xstrdup("");
+	struct oci_pair pairs[2];
+
+	add_annotations(&features, runtime->settings, pairs, devices);
+	return oci_features_write(&features, NULL);
+}
+
 char *features_json(const struct runtime *runtime)
 {
 	bool vm = runtime->isolation == ISOLATION_VM; /* the guest's kernel has no AppArmor */
-	const char *const *options = mount_option_names();
 	struct oci_features_cgroup cgroup = { .v1 = true,
 					      .has_v1 = true,
 					      .v2 = true,
@@ -143,7 +163,7 @@ char *features_json(const struct runtime *runtime)
 		.n_flags = count(oci_memory_policy_flags),
 	};
 	struct oci_features_mount_extensions extensions = {
-		.idmap = !vm && has_name(options, "idmap") ? &yes : &no,
+		.idmap = !vm && has_name(mount_option_names(), "idmap") ? &yes : &no,
 	};
 	struct oci_features_linux linux_ = {
 		.namespaces = (char **)oci_namespace_types,
@@ -157,21 +177,9 @@ char *features_json(const struct runtime *runtime)
 		.mount_extensions = &extensions,
 		.net_devices = vm ? &no : &yes,
 	};
-	struct oci_features features = {
-		.oci_version_min = (char *)"1.0.0",
-		.oci_version_max = (char *)RUNTIME_OCI_VERSION,
-		.hooks = (char **)hooks,
-		.n_hooks = ARRAY_LEN(hooks),
-		.mount_options = (char **)options,
-		.n_mount_options = count(options),
-		.linux_ = &linux_,
-	};
-	_cleanup_free_ char *devices = vm ? list_devices(runtime->settings) : xstrdup("");
-	struct oci_pair pairs[2];
 
 	seccomp.supported_flags = flags;
 	capabilities = capability_names(&linux_.n_capabilities);
 	linux_.capabilities = capabilities;
-	add_annotations(&features, runtime->settings, pairs, devices);
-	return oci_features_write(&features, NULL);
+	return write_with(runtime, &linux_);
 }

@@ -30,7 +30,8 @@ static const struct {
 	{ .name = RECEIVER, .is_path = true },
 };
 
-const char *annotation_get(const struct oci_config *config, const char *name)
+/* The value of an annotation, or NULL. */
+static const char *annotation_get(const struct oci_config *config, const char *name)
 {
 	for (size_t i = 0; i < config->n_annotations; i++)
 		if (str_eq(config->annotations[i].key, name))

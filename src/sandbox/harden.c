@@ -69,7 +69,8 @@ bool harden_allows(const struct moat_settings *settings, const char *permission)
 	return false;
 }
 
-bool harden_device(unsigned int major, unsigned int minor)
+/* Whether a character device is one of those that every container has. */
+static bool is_usual_device(unsigned int major, unsigned int minor)
 {
 	if (major >= 136 && major <= 143) /* terminals of devpts */
 		return true;
@@ -226,7 +227,7 @@ static int refuse_devices(const struct oci_linux *linux_, struct err *err)
 
 		if (*device->type == 'p' ||
 		    ((*device->type == 'c' || *device->type == 'u') &&
-		     harden_device((unsigned int)device->major, (unsigned int)device->minor)))
+		     is_usual_device((unsigned int)device->major, (unsigned int)device->minor)))
 			continue;
 		return err_set(err, 0, "level sandbox: %.128s is a device of the host: %s",
 			       device->path, hint);
@@ -248,7 +249,7 @@ static int refuse_source(const struct oci_mount *mount, bool devices, struct err
 	if (!mount->source || *mount->source != '/' || stat(mount->source, &st) < 0)
 		return 0;
 	if ((S_ISBLK(st.st_mode) ||
-	     (S_ISCHR(st.st_mode) && !harden_device(major(st.st_rdev), minor(st.st_rdev)))) &&
+	     (S_ISCHR(st.st_mode) && !is_usual_device(major(st.st_rdev), minor(st.st_rdev)))) &&
 	    !devices)
 		return err_set(err, 0,
 			       "level sandbox: mount %s: %s is a device of the host: leave it "

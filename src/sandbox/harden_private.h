@@ -16,9 +16,6 @@ int harden_refuse(const struct oci_config *config, const struct moat_settings *s
 /* harden_capabilities() - all that a process may have. */
 uint64_t harden_capabilities(const struct moat_settings *settings);
 
-/* harden_device() - whether a character device is one of those that every container has. */
-bool harden_device(unsigned int major, unsigned int minor);
-
 /* harden_is_hosts() - whether a namespace's path leads to the one that the caller is in. */
 bool harden_is_hosts(const char *kind, const char *path);
 

@@ -128,69 +128,21 @@ static uint64_t finish(struct writer *writer, size_t start)
 static void put_device(struct writer *writer, unsigned int index, const struct x86_device *device)
 {
 	static const char digits[] = "0123456789ABCDEF";
-	uint8_t code[] = {
-		0x5b,
-		0x82,
-		59,
-		'V',
-		'R',
-		(uint8_t)digits[index / 16 % 16],
-		(uint8_t)digits[index % 16],
-		0x08,
-		'_',
-		'H',
-		'I',
-		'D',
-		0x0d,
-		'L',
-		'N',
-		'R',
-		'O',
-		'0',
-		'0',
-		'0',
-		'5',
-		0,
-		0x08,
-		'_',
-		'U',
-		'I',
-		'D',
-		0x0a,
-		(uint8_t)device->id,
-		0x08,
-		'_',
-		'C',
-		'R',
-		'S',
-		0x11,
-		26,
-		0x0a,
-		23,
-		0x86,
-		9,
-		0,
-		1, /* Memory32Fixed, writable: its base and length */
-		0,
-		0,
-		0,
-		0,
-		0,
-		0,
-		0,
-		0,
-		0x89,
-		6,
-		0,
-		3,
-		1, /* Interrupt, consumed, edge, high: its number */
-		0,
-		0,
-		0,
-		0,
-		0x79,
-		0,
-	};
+	uint8_t code[] = { 0x5b, 0x82, 59, 'V', 'R', (uint8_t)digits[index / 16 % 16],
+			   (uint8_t)digits[index % 16],
+			   /* _HID */
+			   0x08, '_', 'H', 'I', 'D', 0x0d, 'L', 'N', 'R', 'O', '0', '0', '0', '5',
+			   0,
+			   /* _UID */
+			   0x08, '_', 'U', 'I', 'D', 0x0a, (uint8_t)device->id,
+			   /* _CRS, a buffer of 23 bytes */
+			   0x08, '_', 'C', 'R', 'S', 0x11, 26, 0x0a, 23,
+			   /* Memory32Fixed, writable: its base and length */
+			   0x86, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+			   /* Interrupt, consumed, edge, high: its number */
+			   0x89, 6, 0, 3, 1, 0, 0, 0, 0,
+			   /* the end */
+			   0x79, 0 };
 	uint32_t base = (uint32_t)device->base, size = (uint32_t)device->size;
 
 	_Static_assert(sizeof(code) == 2 + 59, "the length that the code itself tells");
