@@ -18,7 +18,8 @@ struct oci_linux_resources;
 
 enum cgroup_layout { CGROUP_NONE, CGROUP_V1, CGROUP_HYBRID, CGROUP_V2 };
 
-/* cgroup_layout() - what /sys/fs/cgroup is: v2, v1, or v1 with an unused v2 tree beside (hybrid).
+/*
+ * cgroup_layout() - what /sys/fs/cgroup is: v2, v1, or v1 with an unused v2 tree beside (hybrid).
  */
 enum cgroup_layout cgroup_layout(void);
 

@@ -25,8 +25,8 @@ struct diskd_config {
 	uint64_t memory_size; /* bytes */
 	/* One for each queue. */
 	struct diskd_queue {
-		int vmm_fd; /* SOCK_SEQPACKET: struct fs_queue_setup; the first one's end ends diskd
-			     */
+		/* SOCK_SEQPACKET: struct fs_queue_setup; the first one's end ends diskd. */
+		int vmm_fd;
 		unsigned int disk; /* number of the disk */
 		int image_fd;	   /* a file or block device, open to read, and to write if not: */
 		bool read_only;

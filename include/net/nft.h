@@ -38,7 +38,8 @@ struct nft_rule {
 	size_t list;
 };
 
-/* nft_rule() - begin a rule, the chain's last (NLM_F_APPEND in flags) or first; to nft_rule_end().
+/*
+ * nft_rule() - begin a rule, the chain's last (NLM_F_APPEND in flags) or first; to nft_rule_end().
  */
 struct nft_rule nft_rule(struct nft_batch *batch, const struct nft_chain *chain, int flags);
 void nft_rule_end(struct nft_rule *rule);

@@ -40,7 +40,8 @@ int harden_config(struct oci_config *config, const struct moat_settings *setting
 /* harden_needs_ids() - whether it is to get a range of ids: it has no user namespace of its own. */
 bool harden_needs_ids(const struct oci_config *config);
 
-/* harden_map_ids() - give it a user namespace with HARDEN_IDS ids, which on the host begin at base.
+/*
+ * harden_map_ids() - give it a user namespace with HARDEN_IDS ids, which on the host begin at base.
  */
 void harden_map_ids(struct oci_config *config, uint32_t base);
 

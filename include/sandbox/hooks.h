@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Hooks: programs of the engine that run at points of a container's life (runtime-spec, config.md).
+/*
+ * Hooks: programs of the engine that run at points of a container's life (runtime-spec, config.md).
  */
 #pragma once
 

@@ -11,8 +11,7 @@
 
 /* A mounted v1 hierarchy. */
 struct hierarchy {
-	char controllers[CGROUP_NAME_MAX]; /* as in /proc/self/cgroup: "cpu,cpuacct", "name=systemd"
-					    */
+	char controllers[CGROUP_NAME_MAX]; /* as /proc/self/cgroup has it: "cpu,cpuacct" */
 	char mount[CGROUP_NAME_MAX + 32];
 };
 

@@ -15,7 +15,8 @@
 
 #define MARK "cgroup"
 
-/* Keeps a scope of systemd until the container's first process is in it; one container a process.
+/*
+ * Keeps a scope of systemd until the container's first process is in it; one container a process.
  */
 static pid_t holder = -1;
 

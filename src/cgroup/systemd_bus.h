@@ -22,7 +22,8 @@ static inline void bus_close_pointer(struct bus **bus)
 		bus_close(*bus);
 }
 
-/* bus_control_group() - the cgroup that the manager's tree starts in; "" for the root. To be freed.
+/*
+ * bus_control_group() - the cgroup that the manager's tree starts in; "" for the root. To be freed.
  */
 char *bus_control_group(struct bus *bus, struct err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* moat doctor --jail: what the processes of a microVM may still do, from the tables that hold them.
+/*
+ * moat doctor --jail: what the processes of a microVM may still do, from the tables that hold them.
  */
 #include "cli/doctor.h"
 

@@ -172,7 +172,8 @@ static bool sysctl_is(const char *path, const char *value)
 	return str_eq(text, value);
 }
 
-/* Why an ordinary user cannot make a user namespace, as a sysctl to change; NULL: no such reason.
+/*
+ * Why an ordinary user cannot make a user namespace, as a sysctl to change; NULL: no such reason.
  */
 static const char *user_namespace_obstacle(void)
 {

@@ -71,8 +71,7 @@ static void find_calls(struct moat_surface *surface, const struct surface_filter
 			surface_call(filters, AUDIT_ARCH_X86_64, (uint32_t)nr, NULL);
 		char number[16];
 
-		/* A number without a name may be newer than the library, where it is refused not.
-		 */
+		/* A number without a name may be newer than the library: here if not refused. */
 		snprintf(number, sizeof(number), "#%d", nr);
 		if (verdict == SURFACE_ALLOWED && (name || filters->count))
 			add(&surface->calls, &surface->n_calls, name ? name : number);

@@ -39,7 +39,8 @@ static bool equal(const char *a, const char *b)
 	return false;
 }
 
-/* The commands that enter containers. One too many, such as a container of that name, costs time.
+/*
+ * The commands that enter containers. One too many, such as a container of that name, costs time.
  */
 static bool enters(char **argv)
 {

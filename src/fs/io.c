@@ -38,7 +38,8 @@ static void file_return(struct session *session, uint32_t place)
 	handle_let_go(&session->handles, place);
 }
 
-/* Cuts a list of buffers to size bytes; returns how many remain. *size: less where they hold less.
+/*
+ * Cuts a list of buffers to size bytes; returns how many remain. *size: less where they hold less.
  */
 static int cut(struct iovec *iov, size_t count, size_t *size)
 {
@@ -110,7 +111,8 @@ int op_write(struct session *session, struct request *request, const void *arg)
 	return reply(request, &out, sizeof(out));
 }
 
-/* fdatasync(2) becomes fsync(2), which does more: it is one call less that the filter lets through.
+/*
+ * fdatasync(2) becomes fsync(2), which does more: it is one call less that the filter lets through.
  */
 static int sync_handle(struct session *session, struct handle *handle)
 {

@@ -40,10 +40,9 @@ struct guest_config {
 	struct guest_process process;
 	struct oci_linux linux_;
 	struct guest_resources resources;
-	struct oci_mount *mounts; /* the array is ours */
-	char **sources;		  /* n_mounts, NULL where the source is as it was */
-	char ***options; /* n_mounts, NULL where the options are as they were; the arrays are ours
-			  */
+	struct oci_mount *mounts;   /* the array is ours */
+	char **sources;		    /* n_mounts, NULL where the source is as it was */
+	char ***options;	    /* likewise of the options; the arrays are ours */
 	struct oci_device *devices; /* ours */
 	struct guest_disk *disks;   /* ours */
 	size_t n_disks;

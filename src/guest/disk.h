@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Disks of the machine: the one whose file system is the container's root (vm.image), and others.
+/*
+ * Disks of the machine: the one whose file system is the container's root (vm.image), and others.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the host tells a guest that has just come up: the time, its name, and a handful of entropy.
+/*
+ * What the host tells a guest that has just come up: the time, its name, and a handful of entropy.
  */
 #include "guest/boot.h"
 

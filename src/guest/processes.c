@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A container's processes, out of procfs (proc(5)). Their names are the workload's: only carried.
+/*
+ * A container's processes, out of procfs (proc(5)). Their names are the workload's: only carried.
  */
 #include "guest/processes.h"
 
@@ -36,7 +37,8 @@ static uint64_t boot_ns(void)
 	       (uint64_t)up.tv_nsec;
 }
 
-/* "PID (NAME) STATE PPID ...": the name may hold anything, so what follows starts at the last ")".
+/*
+ * "PID (NAME) STATE PPID ...": the name may hold anything, so what follows starts at the last ")".
  */
 static int parse_stat(char *text, Moat__Agent__Process *out, char **name)
 {

@@ -115,7 +115,8 @@ static enum step move(struct pump *pump)
 static int wait_for(struct pump *pump, enum step step, struct err *err)
 {
 	if (step == STEP_FULL) {
-		/* Forgotten, not just unwatched: the end of a pipe would be reported all the time.
+		/*
+		 * Forgotten, not just unwatched: the end of a pipe would be reported all the time.
 		 */
 		loop_forget(pump->loop, &pump->in);
 		return loop_watch(pump->loop, &pump->out, EPOLLOUT | EPOLLRDHUP | EPOLLET, err);

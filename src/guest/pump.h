@@ -32,7 +32,8 @@ struct pump {
 int pump_start(struct pump *pump, struct loop *loop, int in, int out,
 	       void (*ended)(struct pump *pump), void *data, struct err *err);
 
-/* pump_stop() - close both sides now, without a word; a pump that never ran or has ended is fine.
+/*
+ * pump_stop() - close both sides now, without a word; a pump that never ran or has ended is fine.
  */
 void pump_stop(struct pump *pump);
 

@@ -179,7 +179,8 @@ static int add_routes(const Moat__Agent__Network *network, const struct target *
 	return 0;
 }
 
-/* A sysctl of the config may have switched IPv6 off: then the interface gets none, as on the host.
+/*
+ * A sysctl of the config may have switched IPv6 off: then the interface gets none, as on the host.
  */
 static int add_addresses(const Moat__Agent__Interface *interface, struct target *target,
 			 size_t number, struct err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Checkpoints: the directories of an image, and what a container is after its processes were saved.
+/*
+ * Checkpoints: the directories of an image, and what a container is after its processes were saved.
  */
 #include "runtime/private.h"
 

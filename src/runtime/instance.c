@@ -340,7 +340,8 @@ struct moat_processes *instance_describe(struct instance *instance, struct err *
 	return instance->engine->describe(&instance->container, err);
 }
 
-/* Whether it has ended, or does so soon, as it was sent KILL: that takes a moment, more in a guest.
+/*
+ * Whether it has ended, or does so soon, as it was sent KILL: that takes a moment, more in a guest.
  */
 static bool is_over(const struct instance *instance)
 {

@@ -37,7 +37,8 @@ static int make_root(const char *root, struct err *err)
 	return 0;
 }
 
-/* A record lock belongs to this process alone: children that inherit the descriptor hold nothing.
+/*
+ * A record lock belongs to this process alone: children that inherit the descriptor hold nothing.
  */
 static int lock_take(struct instance *instance, struct err *err)
 {

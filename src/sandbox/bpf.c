@@ -120,7 +120,8 @@ static unsigned int follow(struct walk *walk, size_t at)
 			at += test(&a, operation, insn->k) ? insn->jt : insn->jf;
 			continue;
 		}
-		/* The number stays unknown on both ways, so that nothing is lost by forgetting it.
+		/*
+		 * The number stays unknown on both ways, so that nothing is lost by forgetting it.
 		 */
 		if (walk->left[at - 1])
 			return 0;

@@ -172,18 +172,18 @@ struct answer {
  * A pid or user namespace that is joined holds for children only: a broker joins it and clones
  * init as a child of ours. It takes the cgroup along, while it still has the right to.
  */
-static _Noreturn void broker_main(const struct setup *setup, int channel, struct setup *init)
+static _Noreturn void broker_main(struct setup *setup, int channel)
 {
 	struct answer answer = { .pid = -1 };
 
 	if ((!setup->params->cgroup_path ||
 	     cgroup_enter(setup->params->cgroup_path, 0, &answer.err) == 0) &&
 	    namespaces_join(&setup->namespaces, ~0ull, &answer.err) == 0 &&
-	    setup_foreign(init, &answer.err) == 0)
+	    setup_foreign(setup, &answer.err) == 0)
 		answer.pid = clone_init(setup, CLONE_PARENT, &answer.err);
 	if (answer.pid == 0) {
 		close(channel);
-		init_main(init);
+		init_main(setup);
 	}
 	_exit(fd_write_full(channel, &answer, sizeof(answer)) < 0);
 }
@@ -201,7 +201,7 @@ static pid_t spawn_by_broker(struct setup *setup, int init_end, struct err *err)
 	if (broker == 0) {
 		close(channel[0]);
 		fd_replace(&setup->sync, init_end);
-		broker_main(setup, channel[1], setup);
+		broker_main(setup, channel[1]);
 	}
 	close(channel[1]);
 	if (broker < 0) {

@@ -137,8 +137,7 @@ static _Noreturn void child_main(struct exec *exec)
 		_exit(EXIT_FAILURE);
 	if (become(exec, &plan, &report.err) == 0 && process_wall(&plan, &report.err) == 0)
 		process_execute(&plan, &report.err);
-	if (send(exec->sync, &report, sizeof(report), MSG_NOSIGNAL) < 0)
-		_exit(EXIT_FAILURE);
+	send(exec->sync, &report, sizeof(report), MSG_NOSIGNAL); /* if the parent is there */
 	_exit(EXIT_FAILURE);
 }
 
@@ -277,9 +276,9 @@ static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 	if (forwarded < 0) { /* because of what the process has to tell, if it has */
 		n = recv(exec->sync, &report, sizeof(report), MSG_DONTWAIT);
 		*err = n == sizeof(report) ? report.err : its;
+		err->text[sizeof(err->text) - 1] = '\0';
 		return -1;
 	}
-
 	if (exec_wait(exec->sync, exec->params->signals_fd, err) < 0)
 		return err_wrap(err, "run a process in container %s", exec->params->id);
 	do

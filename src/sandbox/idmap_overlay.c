@@ -192,7 +192,8 @@ static _Noreturn void helper_main(const struct idmap *map, const struct layers *
 	_exit(fd_send(channel, &err, sizeof(err), &tree, tree >= 0) < 0);
 }
 
-/* Reconfiguring a file system without any change drops its unused names. A failure costs nothing.
+/*
+ * Reconfiguring a file system without any change drops its unused names. A failure costs nothing.
  */
 static void forget_names(const char *path)
 {

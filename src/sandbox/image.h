@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Names by which an image calls the namespaces that were given by a path (runc's and crun's, too).
+/*
+ * Names by which an image calls the namespaces that were given by a path (runc's and crun's, too).
  */
 #define IMAGE_NET_NAMESPACE "extRootNetNS"
 #define IMAGE_PID_NAMESPACE "extRootPidNS"
@@ -79,7 +80,8 @@ int image_mounts_write(const struct image_mounts *mounts, int dirfd, struct err 
 /* image_mounts_read() - those of an image; of one that another runtime made, by config.json. */
 int image_mounts_read(const struct container *container, int dirfd, struct image_mounts *mounts,
 		      struct err *err);
-/* image_mount_source() - path in the host that it is mounted from now. To be freed; NULL: err set.
+/*
+ * image_mount_source() - path in the host that it is mounted from now. To be freed; NULL: err set.
  */
 char *image_mount_source(const struct container *container, const struct image_mount *mount,
 			 struct err *err);

@@ -18,7 +18,8 @@ struct namespaces {
 	int fds[NAMESPACE_KINDS]; /* of those to be joined, by the table's index; -1 */
 };
 
-/* namespaces_open() - read the list, open the paths and check their kinds. 0, or -1 with err set.
+/*
+ * namespaces_open() - read the list, open the paths and check their kinds. 0, or -1 with err set.
  */
 int namespaces_open(const struct oci_linux *config, struct namespaces *namespaces, struct err *err);
 void namespaces_close(struct namespaces *namespaces);
@@ -35,7 +36,8 @@ bool namespaces_need_broker(const struct namespaces *namespaces);
 /* namespaces_joined() - descriptor of the one of a kind (CLONE_NEW*) that is joined; -1. */
 int namespaces_joined(const struct namespaces *namespaces, uint64_t kind);
 
-/* namespaces_have() - whether the container is in a namespace of the kind that is not the caller's.
+/*
+ * namespaces_have() - whether the container is in a namespace of the kind that is not the caller's.
  */
 bool namespaces_have(const struct namespaces *namespaces, uint64_t kind);
 

@@ -111,7 +111,8 @@ static bool is_null(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
-/* The host's null device is a file of a mount that is not in the container, which CRIU would miss.
+/*
+ * The host's null device is a file of a mount that is not in the container, which CRIU would miss.
  */
 static void use_own_null(int fd)
 {
@@ -206,7 +207,8 @@ int process_become(struct process_plan *plan, struct err *err)
 		return -1;
 	for (int i = 0; i < 3; i++)
 		own_stream(i, process->user->uid);
-	/* Nothing of ours may be left open in the program: not a directory of the host above all.
+	/*
+	 * Nothing of ours may be left open in the program: not a directory of the host above all.
 	 */
 	if (syscall(SYS_close_range, 3 + plan->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_set(err, errno, "mark descriptors to be closed");
@@ -223,7 +225,8 @@ int process_become(struct process_plan *plan, struct err *err)
 	if (capabilities_bound(plan->capabilities, err) < 0 ||
 	    user_become(process, plan->keep_groups, err) < 0)
 		return -1;
-	/* Read by others in the pid namespace it would tell of the host: until execve(2) it is not.
+	/*
+	 * Read by others in the pid namespace it would tell of the host: until execve(2) it is not.
 	 */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "guard the process");

@@ -65,7 +65,8 @@ bool setup_waits(const struct setup *setup);
 _Noreturn void init_main(struct setup *setup);
 
 /* rootfs.c */
-/* setup_path() - a path of the config on the host: relative ones start in the bundle. To be freed.
+/*
+ * setup_path() - a path of the config on the host: relative ones start in the bundle. To be freed.
  */
 char *setup_path(const struct setup *setup, const char *path);
 int rootfs_open(const struct setup *setup, struct err *err);
@@ -78,7 +79,8 @@ int setup_map_files(struct setup *setup, struct err *err);
 
 /* mounts.c */
 int mounts_read(struct setup *setup, struct err *err);
-/* mounts_open_sources() - what init cannot open by itself. @foreign: all sources of binds are so.
+/*
+ * mounts_open_sources() - what init cannot open by itself. @foreign: all sources of binds are so.
  */
 int mounts_open_sources(struct setup *setup, bool foreign, struct err *err);
 int mounts_make(struct setup *setup, struct err *err);

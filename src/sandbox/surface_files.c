@@ -67,7 +67,8 @@ static void report(FILE *out, const char *path, const char *name)
 			name, 0);
 }
 
-/* What covers a file, as a mask does, is not the kernel's; a mode without a "w" takes no writing.
+/*
+ * What covers a file, as a mask does, is not the kernel's; a mode without a "w" takes no writing.
  */
 static bool is_writable(int dir, dev_t device, const char *name)
 {

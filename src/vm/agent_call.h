@@ -31,7 +31,8 @@ int agent_call(struct agent *agent, const char *method, const ProtobufCMessage *
  */
 void agent_failure(const struct call *call, uint32_t code, const char *text, struct err *err);
 
-/* agent_answered() - the answer function of calls whose answer says no more than that it is done.
+/*
+ * agent_answered() - the answer function of calls whose answer says no more than that it is done.
  */
 void agent_answered(void *data, const ProtobufCMessage *response, uint32_t code, const char *text);
 

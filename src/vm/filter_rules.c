@@ -206,7 +206,8 @@ static const struct filter_rule *const rules[ROLES] = {
 	[ROLE_STANDIN] = standin_rules, [ROLE_VICTIM] = victim_rules,
 };
 
-/* The allocator asks for these where its heap cannot grow, and then says that there is no memory.
+/*
+ * The allocator asks for these where its heap cannot grow, and then says that there is no memory.
  */
 const int filter_absent[FILTER_ABSENT] = { SYS_mmap, SYS_munmap, SYS_mremap };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a machine is made from, and its two processes beside the monitor. */
+/* What a machine is made from, and its processes beside the monitor. */
 #include "vm/machine.h"
 
 #include "base/fd.h"
@@ -279,7 +279,6 @@ static int start_children(struct machine *machine, struct err *err)
 		serial = fcntl(log_fd() >= 0 ? log_fd() : STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 		launch.serial_fd = serial;
 	}
-
 	launch.control_fd = fsd_end;
 	launch.fs_fd = fs_fsd;
 	if (spawn(&machine->fsd, ROLE_FSD, (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3,
@@ -296,7 +295,6 @@ static int start_children(struct machine *machine, struct err *err)
 	return r;
 }
 
-/* Gives fsd a tree and waits for its answer: the guest may look for it at once. */
 static int send_tree(struct machine *machine, uint32_t index, struct err *err)
 {
 	const struct tree *tree = &machine->trees.tree[index];
@@ -305,12 +303,12 @@ static int send_tree(struct machine *machine, uint32_t index, struct err *err)
 
 	if (index > 0) /* not the container's own root */
 		message.flags |= FS_TREE_SHARED;
-
 	if (fd_send(machine->fsd_fd, &message, sizeof(message), &tree->fd, 1) < 0)
 		return err_set(err, errno, "give directory %u to the file server", index);
 	return 0;
 }
 
+/* Gives fsd the trees, and waits for each answer: the guest may look for them at once. */
 static int send_trees(struct machine *machine, struct err *err)
 {
 	struct fs_tree_add answer;

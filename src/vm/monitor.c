@@ -226,8 +226,7 @@ static void port_closed(struct monitor *monitor, uint32_t port)
 		if (!port || stream->port != port)
 			continue;
 		monitor->undrained &= ~(1u << i);
-		fd_replace(&stream->fd, -1); /* whoever has the terminal's other side sees its end
-					      */
+		fd_replace(&stream->fd, -1); /* a terminal's other side sees its end */
 	}
 	execution_port_closed(monitor, port);
 	monitor_check_drained(monitor);

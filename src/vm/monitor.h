@@ -110,7 +110,8 @@ void monitor_check_drained(struct monitor *monitor);
 /* monitor_take_size() - tell the guest of a new size of the terminal. Returns whether there was. */
 bool monitor_take_size(struct monitor *monitor);
 
-/* monitor_timeout() - how long to wait for the agent's answer: ms, or for ever where it is paused.
+/*
+ * monitor_timeout() - how long to wait for the agent's answer: ms, or for ever where it is paused.
  */
 unsigned int monitor_timeout(const struct monitor *monitor, unsigned int ms);
 

@@ -17,7 +17,8 @@
 #include <sys/sysmacros.h>
 #include <termios.h>
 
-/* Whether opening /proc/self/fd/N gives the same object: the master of a terminal gives a new one.
+/*
+ * Whether opening /proc/self/fd/N gives the same object: the master of a terminal gives a new one.
  */
 static bool can_reopen(int fd, const struct stat *st)
 {

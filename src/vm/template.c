@@ -144,7 +144,8 @@ static int find(struct template *template, const struct machine *machine, struct
 		return -1;
 	if (template->use_fd >= 0)
 		return 0;
-	/* One makes one. Others that come meanwhile boot, and the disk is not filled with copies.
+	/*
+	 * One makes one. Others that come meanwhile boot, and the disk is not filled with copies.
 	 */
 	if (flock(template->dir_fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, errno, "another machine makes a template");

@@ -13,7 +13,8 @@
 
 #define PAGE_SIZE 4096u
 
-/* Of words, since heads of some hundred KiB are read at every start; it finds damage, not malice.
+/*
+ * Of words, since heads of some hundred KiB are read at every start; it finds damage, not malice.
  */
 static uint64_t checksum(const struct snapshot_header *header)
 {

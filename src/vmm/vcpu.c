@@ -83,7 +83,8 @@ static bool vcpu_obey(struct vcpu *vcpu)
 		pthread_mutex_lock(&vmm->run_lock);
 		while (vmm->run == RUN_PAUSE && vmm->pause == parking.pause)
 			pthread_cond_wait(&vmm->run_changed, &vmm->run_lock);
-		/* The guest's watchdogs are told that time was lost; one without kvm-clock is not.
+		/*
+		 * The guest's watchdogs are told that time was lost; one without kvm-clock is not.
 		 */
 		ioctl(vcpu->fd, KVM_KVMCLOCK_CTRL, 0);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a hostile peer sends to a ttrpc connection that serves the agent's calls and has made some.
+/*
+ * What a hostile peer sends to a ttrpc connection that serves the agent's calls and has made some.
  */
 #include "base/fd.h"
 #include "base/loop.h"

@@ -27,8 +27,7 @@ struct net_driver {
 	uint16_t posted, seen;
 	uint32_t lengths[NET_QUEUE_SIZE]; /* of the buffers posted */
 	uint32_t interrupts;
-	bool event_idx; /* kick only where the device has asked for it; before net_driver_activate()
-			 */
+	bool event_idx; /* set before net_driver_activate(): kick only where the device asks */
 	bool broken;
 	struct err broken_by;
 };

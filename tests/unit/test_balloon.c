@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the balloon gives back to the host, by the blocks of the memory file, and what it does not.
+/*
+ * What the balloon gives back to the host, by the blocks of the memory file, and what it does not.
  */
 #include "base/fd.h"
 #include "vmm/balloon.h"

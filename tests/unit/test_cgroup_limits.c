@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Limits of config.json as texts for the files of cgroup v1 and v2, and paths out of cgroupsPath.
+/*
+ * Limits of config.json as texts for the files of cgroup v1 and v2, and paths out of cgroupsPath.
  */
 #include "cgroup_fixture.h"
 

@@ -157,7 +157,8 @@ static void gone_is_told_of_what_is_known(void **state)
 	assert_string_equal(told(), "0/new 12 100000");
 }
 
-/* What the guest has forgotten goes by a node that stands in for it, and is good for nothing else.
+/*
+ * What the guest has forgotten goes by a node that stands in for it, and is good for nothing else.
  */
 static void stand_in_is_no_file(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Disks with direct I/O: on an image in a file system, as memfds have none, and on a block device.
+/*
+ * Disks with direct I/O: on an image in a file system, as memfds have none, and on a block device.
  */
 #include "disk_image.h"
 

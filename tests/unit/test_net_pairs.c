@@ -129,7 +129,8 @@ static void test_pairs_are_apart(void **state)
 	assert_false(driver->broken);
 }
 
-/* Fewer taps than there is room for: as many pairs, and of one nothing shows that it is not alone.
+/*
+ * Fewer taps than there is room for: as many pairs, and of one nothing shows that it is not alone.
  */
 static void test_fewer_taps(void **state)
 {

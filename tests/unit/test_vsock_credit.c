@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The socket device and a guest or a reader that does not keep up, or does not keep to the rules.
+/*
+ * The socket device and a guest or a reader that does not keep up, or does not keep to the rules.
  */
 #include "vsock_ports.h"
 

@@ -138,7 +138,8 @@ static void entry_edit(struct kvm_cpuid_entry2 *e, unsigned int vcpu, unsigned i
 		e->ecx &= ~(svm | perfctr_core);
 		break;
 	case 0x80000008:
-		/* Bits of the APIC id that number cores, cores less one; other bits are reserved.
+		/*
+		 * Bits of the APIC id that number cores, cores less one; other bits are reserved.
 		 */
 		e->ecx = amd ? id_bits(vcpus) << 12 | (vcpus - 1) : 0;
 		break;
