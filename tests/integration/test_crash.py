@@ -9,8 +9,8 @@ import signal
 import subprocess
 import time
 
+from criu_images import criu_runs, why_no_criu
 from harness import Case, IN_LAB, SANITIZED, at_levels, host
-from test_checkpoint import criu_runs, why_no_criu
 
 
 @at_levels("vm")
