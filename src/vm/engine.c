@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "cgroup/cgroup.h"
 #include "cgroup/owned.h"
 #include "vm/commands.h"
 #include "vm/control.h"
@@ -13,6 +14,9 @@
 #include "vm/start.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* Waits for the monitor's word on the creation. */
@@ -30,6 +34,22 @@ static int wait_created(int ready_fd, struct err *err)
 	return err_set(err, 0, "make the container: its monitor was killed");
 }
 
+/*
+ * fork(2) into the container's cgroup: a move there waits until all processors have passed through
+ * their schedulers. By the system call, as in spawn.c. Where it cannot be, for want of a cgroup v2,
+ * of a newer kernel or of the right, the monitor moves by itself, or says why not.
+ */
+static pid_t fork_into_cgroup(const struct container *container)
+{
+	_cleanup_fd_ int cgroup = container->cgroup_path ? cgroup_open(container->cgroup_path) : -1;
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP,
+				   .exit_signal = SIGCHLD,
+				   .cgroup = (uint64_t)cgroup };
+	pid_t pid = cgroup < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+	return pid < 0 ? fork() : pid;
+}
+
 static int fork_monitor(struct container *container, struct machine *machine, struct err *err)
 {
 	int pair[2];
@@ -37,7 +57,7 @@ static int fork_monitor(struct container *container, struct machine *machine, st
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_set(err, errno, "make a pipe");
-	pid = fork();
+	pid = fork_into_cgroup(container);
 	if (pid == 0)
 		_exit(monitor_main(machine, pair[1]));
 	close(pair[1]);

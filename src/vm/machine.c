@@ -356,10 +356,12 @@ int machine_launch(struct machine *machine, struct err *err)
 void machine_close(struct machine *machine)
 {
 	int *fds[] = { &machine->vmm_fd, &machine->fsd_fd, &machine->agent_fd };
+	struct child *children[] = { &machine->vmm, &machine->fsd, &machine->diskd };
 
-	spawn_end(&machine->vmm);
-	spawn_end(&machine->fsd);
-	spawn_end(&machine->diskd);
+	for (size_t i = 0; i < ARRAY_LEN(children); i++)
+		spawn_kill(children[i]);
+	for (size_t i = 0; i < ARRAY_LEN(children); i++)
+		spawn_end(children[i]);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_replace(fds[i], -1);
 	disks_close(&machine->disks);

@@ -118,17 +118,22 @@ int spawn_wait_ready(struct child *child, enum role role, struct err *err)
 	return err_set(err, 0, "start the %s: it ended while it was set up", role_names[role]);
 }
 
+void spawn_kill(const struct child *child)
+{
+	/* The monitor's filter knows no kill(2), which would reach any process. */
+	if (child->pid && child->pidfd >= 0)
+		proc_pidfd_signal(child->pidfd, SIGKILL);
+	else if (child->pid)
+		kill(child->pid, SIGKILL);
+}
+
 int spawn_end(struct child *child)
 {
 	int status = -1;
 
 	fd_replace(&child->ready_fd, -1);
+	spawn_kill(child);
 	if (child->pid) {
-		/* The monitor's filter knows no kill(2), which would reach any process. */
-		if (child->pidfd >= 0)
-			proc_pidfd_signal(child->pidfd, SIGKILL);
-		else
-			kill(child->pid, SIGKILL);
 		while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
 			;
 		child->pid = 0;

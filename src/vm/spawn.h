@@ -30,6 +30,9 @@ void spawn_ready(int ready_fd, const struct err *err);
 /* spawn_wait_ready() - wait for that. Returns 0, or -1 with err set to what the child met. */
 int spawn_wait_ready(struct child *child, enum role role, struct err *err);
 
+/* spawn_kill() - begin to end a child, if it is still there: several then end at the same time. */
+void spawn_kill(const struct child *child);
+
 /*
  * spawn_end() - kill a child, if it is still there, and reap it.
  * Returns its status as waitpid(2) gives it; -1 where there was no child.

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -208,6 +209,16 @@ static void test_spawn(void **state)
 	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), 0);
 	status = spawn_end(&child);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+
+	/* Ends by that alone, and is left to be reaped; what has ended is not minded. */
+	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "", &err), 0);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), 0);
+	spawn_kill(&child);
+	assert_int_equal(poll(&(struct pollfd){ .fd = child.pidfd, .events = POLLIN }, 1, 60000),
+			 1);
+	status = spawn_end(&child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	spawn_kill(&child);
 	/* The next child of ours is in our own pid namespace again. */
 	if (fork() == 0)
 		_exit(getpid() == 1);
