@@ -41,6 +41,9 @@ void agent_free(struct agent *agent)
 
 void agent_failure(const struct call *call, uint32_t code, const char *text, struct err *err)
 {
+	/* Never empty: that is how a message says that there is no error. */
+	const char *reason = text[0] ? text : "the guest gave no reason";
+
 	switch (code) {
 	case TTRPC_UNAVAILABLE:
 	case TTRPC_DEADLINE_EXCEEDED:
@@ -48,16 +51,16 @@ void agent_failure(const struct call *call, uint32_t code, const char *text, str
 			"%s: the guest does not answer", call->what);
 		break;
 	case TTRPC_NOT_FOUND:
-		err_set(err, call->not_found, "%s", text);
+		err_set(err, call->not_found, "%s", reason);
 		break;
 	case TTRPC_PERMISSION_DENIED:
-		err_set(err, ERR_PROGRAM_DENIED, "%s", text);
+		err_set(err, ERR_PROGRAM_DENIED, "%s", reason);
 		break;
 	case TTRPC_FAILED_PRECONDITION:
-		err_set(err, ERR_NOT_RUNNING, "%s", text);
+		err_set(err, ERR_NOT_RUNNING, "%s", reason);
 		break;
 	default:
-		err_set(err, 0, "%s", text[0] ? text : "the guest gave no reason");
+		err_set(err, 0, "%s", reason);
 	}
 }
 

@@ -12,13 +12,16 @@ static void stats_answered(void *data, const ProtobufCMessage *response, uint32_
 {
 	const Moat__Agent__StatsResponse *stats = (const void *)response;
 	struct call *call = data;
-	struct err err = { 0 };
+	const char *answer = stats ? stats->stats : NULL;
+	struct err err;
 
-	if (!stats)
+	if (!stats) {
 		agent_failure(call, code, text, &err);
-	else if (strlen(stats->stats) > AGENT_STATS_MAX)
+	} else if (strlen(answer) > AGENT_STATS_MAX) {
 		err_set(&err, E2BIG, "%s", call->what);
-	call->told(call->data, err.text[0] ? NULL : stats->stats, err.text[0] ? &err : NULL);
+		answer = NULL;
+	}
+	call->told(call->data, answer, answer ? NULL : &err);
 	free(call);
 }
 

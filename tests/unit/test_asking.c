@@ -4,6 +4,7 @@
 #include "monitor_host.h"
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "oci/processes.h"
 #include "vm/control.h"
 #include "vmm/vmm.h"
@@ -22,18 +23,24 @@
 static int ours[CLIENTS]; /* our ends of the clients' connections */
 static int file;	  /* a further descriptor of the file that gets the answer */
 
+/* A client connects, in the place of one that has got its reply. */
+static void setup_client(int i)
+{
+	int pair[2];
+
+	assert_int_equal(fd_socketpair(SOCK_SEQPACKET | SOCK_NONBLOCK, pair), 0);
+	fd_replace(&ours[i], pair[0]);
+	monitor.clients[i].monitor = &monitor;
+	monitor.clients[i].source.fd = pair[1];
+}
+
 static int setup(void **state)
 {
 	if (host_setup(state) < 0)
 		return -1;
 	for (int i = 0; i < CLIENTS; i++) {
-		int pair[2];
-
-		if (fd_socketpair(SOCK_SEQPACKET | SOCK_NONBLOCK, pair) < 0)
-			return -1;
-		ours[i] = pair[0];
-		monitor.clients[i].monitor = &monitor;
-		monitor.clients[i].source.fd = pair[1];
+		ours[i] = -1;
+		setup_client(i);
 	}
 	file = control_text("", 0, NULL);
 	return file < 0 ? -1 : 0;
@@ -122,7 +129,30 @@ static void test_no_answer(void **state)
 	expect_reply(ours[2], "not running");
 }
 
-/* A process's words cannot be taken for more than its words. */
+/* No text is the text of success: a refusal without one is none the less a refusal. */
+static void test_refusals_without_a_word(void **state)
+{
+	static const enum ttrpc_code codes[] = { TTRPC_NOT_FOUND, TTRPC_PERMISSION_DENIED,
+						 TTRPC_FAILED_PRECONDITION };
+	const struct control_request request = { .type = CONTROL_START };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		ask((int)i, false);
+		refuse(n++, codes[i], "");
+		expect_reply(ours[i], "no reason");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		monitor.phase = PHASE_CREATED;
+		setup_client(0);
+		starting_begin(&monitor.clients[0], &request, NULL);
+		host_run();
+		refuse(n++, codes[i], "");
+		expect_reply(ours[0], "no reason");
+		assert_int_equal(monitor.phase, PHASE_CREATED);
+	}
+}
+
 /* What has not begun in time is not to begin later. */
 static void test_start_without_answer(void **state)
 {
@@ -175,6 +205,7 @@ static void test_start_with_a_silent_vmm(void **state)
 	close(fds[2]);
 }
 
+/* A process's words cannot be taken for more than its words. */
 static void test_processes(void **state)
 {
 	struct moat_processes *processes;
@@ -321,6 +352,7 @@ int main(void)
 		TEST(test_statistics),
 		TEST(test_answer_that_is_too_long),
 		TEST(test_no_answer),
+		TEST(test_refusals_without_a_word),
 		TEST(test_start_without_answer),
 		TEST(test_start_with_a_silent_vmm),
 		TEST(test_processes),
