@@ -12,6 +12,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -178,6 +179,52 @@ static void check_templates(struct diagnosis *diagnosis, const struct moat_setti
 		      "%s: each microVM boots its kernel", err.text);
 }
 
+/* Devices of the host that a pattern of the operator's means now. */
+static size_t count_block_devices(const char *pattern)
+{
+	glob_t paths = { 0 };
+	size_t count = 0;
+	struct stat st;
+
+	if (glob(pattern, GLOB_NOSORT, NULL, &paths) == 0)
+		for (size_t i = 0; i < paths.gl_pathc; i++)
+			count += stat(paths.gl_pathv[i], &st) == 0 && S_ISBLK(st.st_mode);
+	globfree(&paths);
+	return count;
+}
+
+static void check_block_devices(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	for (size_t i = 0; i < settings->n_block_devices; i++) {
+		const char *pattern = settings->block_devices[i];
+		size_t count = count_block_devices(pattern);
+
+		if (count)
+			found(diagnosis, VERDICT_OK, 0, "block devices", NULL,
+			      "%s: %zu of the host's, which a bundle may give to a microVM",
+			      pattern, count);
+		else
+			found(diagnosis, VERDICT_WARN, 0, "block devices",
+			      "see to it that the device is there, or correct \"blockDevices\" in "
+			      "the operator's file",
+			      "%s: there is no block device of that name now", pattern);
+	}
+}
+
+static void check_disk_images(struct diagnosis *diagnosis, const struct moat_settings *settings)
+{
+	if (settings->bundle_image)
+		found(diagnosis, VERDICT_OK, 0, "disk images", NULL,
+		      "a bundle may choose one (bundleImage), which is read and written %s",
+		      settings->direct_io ? "past the host's page cache (directIO)"
+					  : "through the host's page cache");
+	else if (settings->direct_io)
+		found(diagnosis, VERDICT_WARN, 0, "disk images",
+		      "allow them with \"bundleImage\", or remove \"directIO\" from the operator's "
+		      "file",
+		      "\"directIO\" is for those that bundles choose, and they may not");
+}
+
 /* Where the guest's frames come from and go to; the forwarding itself the kernel loads by need. */
 static void check_tap(struct diagnosis *diagnosis)
 {
@@ -209,6 +256,8 @@ void doctor_vm(struct diagnosis *diagnosis, const struct moat_settings *settings
 	check_templates(diagnosis, settings);
 	check_memory(diagnosis, settings);
 	check_huge_pages(diagnosis, settings);
+	check_block_devices(diagnosis, settings);
+	check_disk_images(diagnosis, settings);
 	check_tap(diagnosis);
 }
 

@@ -53,15 +53,64 @@ int annotations_check(const struct moat_settings *settings, const char *path, st
 	return 0;
 }
 
+/* Behind a set of glob(7), whose [ is before `at`; NULL where it has no end. */
+static const char *behind_set(const char *at)
+{
+	at += *at == '!' || *at == '^';
+	at += *at == ']'; /* one of the set, as it is the first */
+	for (; *at != ']'; at++) {
+		const char *end = at[0] == '[' && at[1] == ':' ? strstr(at, ":]") : NULL;
+
+		if (end)
+			at = end + 1;
+		else if (at[0] == '\\' && at[1])
+			at++;
+		if (!*at || *at == '/')
+			return NULL;
+	}
+	return at + 1;
+}
+
+/* Where a pattern is unfinished, so that it matches nothing whatever there is; or NULL. */
+static const char *unfinished(const char *pattern)
+{
+	const char *at = pattern, *behind;
+
+	while (*at) {
+		if (*at == '[')
+			behind = behind_set(at + 1);
+		else if (*at == '\\')
+			behind = at[1] ? at + 2 : NULL;
+		else
+			behind = at + 1;
+		if (!behind)
+			return at;
+		at = behind;
+	}
+	return NULL;
+}
+
 /* A pattern that is relative would mean another device in each directory. */
 int block_devices_check(const struct moat_settings *settings, const char *path, struct err *err)
 {
-	for (size_t i = 0; i < settings->n_block_devices; i++)
-		if (settings->block_devices[i][0] != '/')
+	for (size_t i = 0; i < settings->n_block_devices; i++) {
+		const char *pattern = settings->block_devices[i], *at = unfinished(pattern);
+
+		if (pattern[0] != '/')
 			return err_set(err, 0,
 				       "%s: blockDevices[%zu]: expected an absolute path, found "
 				       "\"%.64s\"",
-				       path, i, settings->block_devices[i]);
+				       path, i, pattern);
+		if (at && *at == '[')
+			return err_set(err, 0,
+				       "%s: blockDevices[%zu]: the [ at character %zu of "
+				       "\"%.64s\" has no ]; write \\[ for the character itself",
+				       path, i, (size_t)(at - pattern) + 1, pattern);
+		if (at)
+			return err_set(err, 0,
+				       "%s: blockDevices[%zu]: \"%.64s\" ends in a backslash", path,
+				       i, pattern);
+	}
 	return 0;
 }
 

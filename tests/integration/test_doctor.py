@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import stat
 import subprocess
 
 import harness
@@ -117,6 +118,26 @@ class Doctor(harness.Case):
         self.settings.update(memory=total + 1000 << 20)
         self.write_settings()
         self.assertEqual(self.findings()[0]["memory"]["verdict"], "warn")
+
+    def test_block_devices_and_images(self):
+        self.assertFalse({"block devices", "disk images"} & set(self.findings()[0]))
+        disk = os.path.join(self.work, "disk")
+        os.mknod(disk + "1", stat.S_IFBLK | 0o600, os.makedev(7, 250))
+        os.symlink("disk1", disk + "2")
+        open(disk + "3", "w").close()
+        self.settings.update(blockDevices=[disk + "[1-3]"], directIO=True)
+        self.write_settings()
+        found = self.findings()[0]
+        self.assertEqual(found["block devices"]["verdict"], "ok")
+        self.assertIn(disk + "[1-3]: 2 of the host's", found["block devices"]["finding"])
+        self.assertEqual(found["disk images"]["verdict"], "warn")
+        self.assertIn('"bundleImage"', found["disk images"]["advice"])
+        self.settings.update(blockDevices=[disk + "3", disk + "4*"], bundleImage=True)
+        self.write_settings()
+        lines = self.ok("doctor").stdout.decode()
+        for path in ("3", "4*"):
+            self.assertIn("warn  block devices: %s: there is no block device" % (disk + path), lines)
+        self.assertIn("ok    disk images: a bundle may choose one (bundleImage), which is read and written past the host's", lines)
 
     def test_missing_kernel_and_init(self):
         self.settings.update(kernel="/nowhere/vmlinux", init="/nowhere/agent.cpio")

@@ -334,6 +334,48 @@ static void test_isolation(void **state)
 	assert_int_equal(open_runtime(f, "moat", "plain"), 0);
 }
 
+/* A pattern that could match nothing, whatever there is, is told of. */
+static void test_block_device_patterns(void **state)
+{
+	static const struct {
+		const char *pattern, *says;
+	} cases[] = {
+		{ "/dev/vg0/*", NULL },
+		{ "/dev/sd[b-d]", NULL },
+		{ "/dev/x[]!]y[!]a]z", NULL },
+		{ "/dev/x\\\\[y", NULL }, /* JSON's own backslash beside it */
+		{ "/dev/x]", NULL },
+		{ "/dev/[[:digit:]]", NULL },
+		{ "/dev/[\\\\]]", NULL },
+		{ "/dev/[[:digit:]", "the [ at character 6 of" },
+		{ "/dev/[\\\\]", "the [ at character 6 of" },
+		{ "loop0", "expected an absolute path" },
+		{ "/dev/sd[b-d", "the [ at character 8 of \"/dev/sd[b-d\" has no ]" },
+		{ "/dev/[ab]/[", "the [ at character 11 of" },
+		{ "/dev/[]", "the [ at character 6 of" },
+		{ "/dev/[!]", "the [ at character 6 of" },
+		{ "/dev/a[b/c]d", "the [ at character 7 of" },
+		{ "/dev/x\\\\", "ends in a backslash" },
+	};
+	struct fixture *f = *state;
+	_cleanup_free_ char *path = xasprintf("%s/moat.json", f->directory);
+
+	f->settings = path;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_free_ char *text =
+			xasprintf("{\"blockDevices\":[\"/dev/a\",\"%s\"]}", cases[i].pattern);
+		int expected = cases[i].says ? -1 : 0;
+
+		assert_int_equal(file_replace(AT_FDCWD, path, text, strlen(text), 0600, &f->err),
+				 0);
+		assert_int_equal(open_runtime(f, "moat", NULL), expected);
+		if (!cases[i].says)
+			continue;
+		assert_non_null(strstr(f->err.text, "blockDevices[1]"));
+		assert_non_null(strstr(f->err.text, cases[i].says));
+	}
+}
+
 /* What the operator's file lets the annotation do. */
 static void test_isolation_lowered(void **state)
 {
@@ -413,6 +455,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reused_pid, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_isolation, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_block_device_patterns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_isolation_lowered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_bundles, setup, teardown),
