@@ -11,7 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 static bool is_cached(const struct node *node)
 {
@@ -75,12 +77,22 @@ static int moved_errno(int code)
 	return code == ENOENT || code == ENOTDIR || code == ELOOP ? -ESTALE : -code;
 }
 
+int node_check_mount(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	return fs.f_type == PROC_SUPER_MAGIC ? -EACCES : 0;
+}
+
 /* Opens a node whose parent is open. */
 static int open_in_parent(struct nodes *nodes, struct node *node)
 {
 	_cleanup_fd_ int fd = -1;
 	struct identity identity;
 	struct statx stx;
+	int r;
 
 	while (nodes->cached >= nodes->cached_max && drop_oldest(nodes))
 		;
@@ -92,6 +104,11 @@ static int open_in_parent(struct nodes *nodes, struct node *node)
 	identity = identity_of(&stx, node->identity.tree);
 	if (!identity_equal(&identity, &node->identity))
 		return -ESTALE;
+	if (identity.mount != node->parent->identity.mount) {
+		r = node_check_mount(fd);
+		if (r < 0)
+			return r;
+	}
 	node->fd = fd_steal(&fd);
 	nodes->cached++;
 	link_newest(nodes, node);

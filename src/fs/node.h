@@ -99,9 +99,16 @@ bool identity_equal(const struct identity *a, const struct identity *b);
 
 /*
  * node_fd() - an O_PATH descriptor of the node, valid until the request has been served.
- * The top directory has none: EPERM.
+ * The top directory has none: EPERM. Nor has what is in a procfs: EACCES.
  */
 int node_fd(struct nodes *nodes, struct node *node);
+
+/*
+ * node_check_mount() - EACCES for a descriptor of a procfs, wherever in a tree that is mounted:
+ * this process would be in it, too, with its files and memory. Its mount point can be looked at and
+ * mounted over in the guest, as no descriptor of it is needed for that.
+ */
+int node_check_mount(int fd);
 
 /* node_stat() - its attributes. */
 int node_stat(struct nodes *nodes, struct node *node, struct statx *stx);

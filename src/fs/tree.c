@@ -18,6 +18,7 @@ static int add_tree(struct session *session, const struct fs_tree_add *add, int 
 	struct identity identity;
 	struct node *root;
 	struct statx stx;
+	int r;
 
 	if (add->index >= FSD_TREES_MAX)
 		return err_set(err, EINVAL, "add tree %u: there can be %u", add->index,
@@ -29,6 +30,9 @@ static int add_tree(struct session *session, const struct fs_tree_add *add, int 
 	if (!S_ISDIR(stx.stx_mode) && !S_ISREG(stx.stx_mode))
 		return err_set(err, EINVAL, "add tree %u, neither a directory nor a file",
 			       add->index);
+	r = node_check_mount(fd);
+	if (r < 0)
+		return err_set(err, -r, "add tree %u: the file system that it is in", add->index);
 	identity = identity_of(&stx, (uint16_t)add->index);
 	root = node_add(&session->nodes, &identity);
 	if (!root)

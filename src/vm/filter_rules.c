@@ -145,7 +145,7 @@ static const struct filter_rule fsd_rules[] = {
 	CALL(openat, "one component below a directory, or a number in /proc/self/fd"),
 	CALL(close, "files of the guest"),
 	CALL(statx, "attributes"),
-	CALL(fstatfs, "statfs"),
+	CALL(fstatfs, "statfs; whether what is mounted in a tree is a procfs"),
 	CALL(readlinkat, "readlink"),
 	CALL(getdents64, "readdir"),
 	CALL(lseek, "positions in directories, holes in files"),

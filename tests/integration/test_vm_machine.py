@@ -236,6 +236,24 @@ class Shared(Case):
                 {"destination": "/x", "type": "bind", "source": source, "options": ["bind"]}))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=[says, "/x"])
 
+    def test_proc_of_the_whole_host(self):
+        """It comes with all that is mounted below /, and is closed. It can be mounted over."""
+        whole = {"destination": "/host", "type": "bind", "source": "/", "options": ["rbind", "ro"]}
+        self.bundle("sh", "-c", "ls -d /host/proc /host/etc/passwd; ls /host/sys | grep kernel; for i in version self/status 1/environ; do "
+                    "cat /host/proc/$i; done; ls /host/proc", change=lambda c: c["mounts"].append(whole))
+        done = self.run_container()
+        self.assertEqual(done.stdout, b"/host/etc/passwd\n/host/proc\nkernel\n")
+        self.assertEqual(done.stderr.count(b"Permission denied"), 4, done.stderr)
+        over = {"destination": "/host/proc", "type": "tmpfs", "source": "tmpfs"}
+        self.assertEqual(self.output("sh", "-c", "echo x >/host/proc/x; ls /host/proc", change=lambda c: c["mounts"].extend([whole, over])),
+                         "x\n")
+
+    def test_root_of_the_host(self):
+        """What is mounted in a root is there, but for its proc: over that the container's own is mounted."""
+        def change(config):
+            config["root"] = {"path": "/", "readonly": True}
+        self.assertEqual(self.output("cat", "/proc/1/comm", change=change), "cat\n")
+
     def test_both_streams_to_the_end_of_one_file(self):
         """As `moat run >>file 2>&1`: nothing of the file, nor of either stream, is overwritten."""
         path = os.path.join(self.work, "log")

@@ -112,6 +112,43 @@ static void symlinks_are_not_followed(void **state)
 		-EEXIST);
 }
 
+/* The host's whole tree is shared, and with it its procfs, where this process's own files are. */
+static void procfs_is_closed(void **state)
+{
+	struct fs_tree_add add = { .index = 5 };
+	struct fuse_mkdir_in dir = { .mode = 0755 };
+	struct fuse_setattr_in mode = { .valid = FATTR_MODE, .mode = 0555 };
+	struct fuse_getxattr_in xattr = { .size = 100 };
+	struct fuse_rename_in to;
+	struct fuse_attr attr;
+	uint64_t root, proc, handle;
+	struct err err;
+
+	assert_int_equal(session_add_tree(c.session, &add, open("/proc", O_PATH | O_CLOEXEC), &err),
+			 -1);
+	assert_int_equal(err.code, EACCES);
+	assert_int_equal(session_add_tree(c.session, &add, open("/", O_PATH | O_CLOEXEC), &err), 0);
+	root = client_lookup(&c, FUSE_ROOT_ID, "5");
+	proc = client_lookup(&c, root, "proc");
+	/* The guest can mount something over it. */
+	assert_int_equal(client_getattr(&c, proc, &attr), 0);
+	assert_true(S_ISDIR(attr.mode));
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, proc, NULL, 0, "self", NULL), -EACCES);
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, proc, NULL, 0, "sys", NULL), -EACCES);
+	assert_int_equal(client_open_node(&c, proc, O_DIRECTORY, &handle), -EACCES);
+	assert_int_equal(client_name(&c, FUSE_MKDIR, proc, &dir, sizeof(dir), "d", NULL), -EACCES);
+	assert_int_equal(client_call(&c, FUSE_STATFS, proc, NULL, 0, NULL, 0), -EACCES);
+	assert_int_equal(client_setattr(&c, proc, &mode), -EACCES);
+	assert_int_equal(
+		client_name(&c, FUSE_GETXATTR, proc, &xattr, sizeof(xattr), "user.a", NULL),
+		-EACCES);
+	to.newdir = proc;
+	assert_int_equal(client_name(&c, FUSE_RENAME, root, &to, sizeof(to), "none", "d"), -EACCES);
+	/* What else is mounted there is as the rest. */
+	assert_int_equal(client_open_node(&c, client_lookup(&c, root, "sys"), O_DIRECTORY, &handle),
+			 0);
+}
+
 static void replaced_by_a_symlink(void **state)
 {
 	uint64_t dir = client_mkdir(&c, c.tree, "d"), handle,
@@ -302,6 +339,7 @@ int main(void)
 		TEST(privileges_do_not_survive),
 		TEST(the_parent_of_a_tree),
 		TEST(nothing_of_the_kernel_through_proc),
+		TEST(procfs_is_closed),
 	};
 
 	return cmocka_run_group_tests_name("fs attacks", tests, NULL, NULL);
