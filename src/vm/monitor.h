@@ -47,6 +47,7 @@ struct client {
 struct pausing {
 	struct client *client;	 /* who asked for what is being done; NULL: nothing is */
 	bool resume;		 /* what it asked for */
+	bool asked;		 /* the vmm was told, and has not said yet that it is so */
 	bool paused;		 /* as the vmm has said */
 	char *stats, *processes; /* the guest's last words; NULL: it had none */
 	struct source timer;	 /* fd 0: not needed yet */

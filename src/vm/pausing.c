@@ -32,6 +32,7 @@ static void finish(struct monitor *monitor, const struct err *err)
 	struct pausing *pausing = &monitor->pausing;
 
 	loop_forget(&monitor->loop, &pausing->timer);
+	pausing->asked = false;
 	if (!pausing->paused)
 		forget_answers(pausing);
 	client_reply(steal(pausing->client), err);
@@ -81,16 +82,16 @@ static int start_timer(struct monitor *monitor, struct err *err)
 /* Has the vmm stop or go on; it says when it is so. */
 static void ask_vmm(struct monitor *monitor)
 {
+	struct pausing *pausing = &monitor->pausing;
+	uint32_t request = pausing->resume ? VMM_REQUEST_RESUME : VMM_REQUEST_PAUSE;
 	struct err err;
 
 	if (monitor->phase != PHASE_CREATED && monitor->phase != PHASE_RUNNING)
 		err_set(&err, ERR_NOT_RUNNING, "the container is not running");
-	else if (start_timer(monitor, &err) == 0 &&
-		 send_to_vmm(monitor,
-			     monitor->pausing.resume ? VMM_REQUEST_RESUME : VMM_REQUEST_PAUSE,
-			     &err) == 0)
-		return;
-	finish(monitor, &err);
+	else if (start_timer(monitor, &err) == 0 && send_to_vmm(monitor, request, &err) == 0)
+		pausing->asked = true;
+	if (!pausing->asked)
+		finish(monitor, &err);
 }
 
 /* Without an answer the questions are refused while it is paused. */
@@ -149,7 +150,7 @@ void pausing_begin(struct client *client, bool resume)
 
 void pausing_event(struct monitor *monitor, uint32_t type)
 {
-	if (!monitor->pausing.client || monitor->pausing.resume != (type == VMM_EVENT_RESUMED))
+	if (!monitor->pausing.asked || monitor->pausing.resume != (type == VMM_EVENT_RESUMED))
 		return; /* it came too late, or nobody had asked */
 	monitor->pausing.paused = type == VMM_EVENT_PAUSED;
 	finish(monitor, NULL);

@@ -314,6 +314,20 @@ static void test_vmm_that_says_too_much(void **state)
 	assert_false(monitor.pausing.paused);
 }
 
+/* It is told to pause only when the guest has said what it has, and what it says before is void. */
+static void test_vmm_that_says_too_early(void **state)
+{
+	pausing_begin(&monitor.clients[0], false);
+	host_run();
+	pausing_event(&monitor, VMM_EVENT_PAUSED);
+	assert_false(monitor.pausing.paused);
+	expect_silence(ours[0]);
+	monitor.phase = PHASE_DRAINING;
+	refuse(0, TTRPC_INTERNAL, "no");
+	refuse(1, TTRPC_INTERNAL, "no");
+	expect_reply(ours[0], "not running");
+}
+
 static void answer_count(size_t index, uint64_t count)
 {
 	Moat__Agent__WatchMemoryResponse response = MOAT__AGENT__WATCH_MEMORY_RESPONSE__INIT;
@@ -361,6 +375,7 @@ int main(void)
 		TEST(test_resume),
 		TEST(test_pause_of_a_silent_guest),
 		TEST(test_vmm_that_says_too_much),
+		TEST(test_vmm_that_says_too_early),
 		TEST(test_lack_of_memory),
 	};
 
