@@ -20,6 +20,12 @@ struct oci_linux_resources;
 int cgroup_create_owned(const struct container *container,
 			const struct oci_linux_resources *resources, struct err *err);
 
+/*
+ * cgroup_marked() - the path of the cgroup that the mark in a state directory is of; to be freed.
+ * NULL: there is none, or it says nothing that could be a container's cgroup.
+ */
+char *cgroup_marked(int state_fd);
+
 /* cgroup_settle_owned() - the container's first process is in it, or will not come to be. */
 void cgroup_settle_owned(void);
 

@@ -62,6 +62,7 @@ struct instance {
 	char *state_path;
 	int state_fd, lock_fd;
 	bool state_made; /* the state directory is this creation's */
+	bool damaged;	 /* state.json could not be understood, or is not there */
 };
 
 /*

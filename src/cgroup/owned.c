@@ -3,6 +3,7 @@
 #include "cgroup/owned.h"
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "cgroup/cgroup.h"
@@ -12,8 +13,10 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 
-#define MARK "cgroup"
+#define MARK	 "cgroup"
+#define MARK_MAX 4096
 
 /*
  * Keeps a scope of systemd until the container's first process is in it; one container a process.
@@ -46,18 +49,26 @@ static int make(const struct container *container, const struct oci_linux_resour
 int cgroup_create_owned(const struct container *container,
 			const struct oci_linux_resources *resources, struct err *err)
 {
-	_cleanup_fd_ int mark = -1;
-
 	if (!container->cgroup_path)
 		return 0;
 	if (make(container, resources, err) < 0)
 		return -1;
-	mark = openat(container->state_fd, MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (mark >= 0)
+	if (file_replace(container->state_fd, MARK, container->cgroup_path,
+			 strlen(container->cgroup_path), 0600, err) == 0)
 		return 0;
-	err_set(err, errno, "mark cgroup %s as the container's", container->cgroup_path);
+	err_wrap(err, "mark cgroup %s as the container's", container->cgroup_path);
 	cgroup_remove_owned(container, true, NULL);
 	return -1;
+}
+
+char *cgroup_marked(int state_fd)
+{
+	size_t size;
+	_cleanup_free_ char *path = file_read_regular(state_fd, MARK, MARK_MAX, &size, NULL);
+
+	if (!path || path[0] != '/' || !path[1] || strstr(path, "/.."))
+		return NULL;
+	return steal(path);
 }
 
 void cgroup_settle_owned(void)

@@ -361,6 +361,12 @@ int instance_delete(struct instance *instance, bool force, struct err *err)
 {
 	struct err unheard;
 
+	if (!force && instance->damaged && instance->record->cgroup_path &&
+	    !cgroup_is_empty(instance->record->cgroup_path))
+		return err_set(err, 0,
+			       "cannot delete container %s: its state.json is damaged or gone, and "
+			       "processes are in its cgroup %s: give --force to end them",
+			       instance->container.id, instance->record->cgroup_path);
 	/* In a created one, no program of the user's runs yet that an error could protect. */
 	if (!force && instance_status(instance) != STATUS_CREATED && !is_over(instance))
 		return instance_wrong_state(instance, "delete",

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/path.h"
+#include "cgroup/owned.h"
 #include "oci/record.h"
 
 #include <fcntl.h>
@@ -149,6 +150,9 @@ int state_read(struct instance *instance, struct err *err)
 		instance->record->id = xstrdup(instance->container.id);
 		instance->record->isolation = xstrdup("plain");
 		instance->record->bundle = xstrdup("");
+		/* Whoever deletes it still has to find what it left running. */
+		instance->record->cgroup_path = cgroup_marked(instance->state_fd);
+		instance->damaged = true;
 	}
 	return 0;
 }

@@ -286,6 +286,11 @@ static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 	while (n < 0 && errno == EINTR);
 	if (n == 0) /* execve(2) closed the other end */
 		return 0;
+	if (n < 0 && errno == ECONNRESET) /* it ended with something of ours unread */
+		return err_set(err, 0,
+			       "run a process in container %s: it was killed before its program "
+			       "began",
+			       exec->params->id);
 	if (n != sizeof(report))
 		return err_set(err, 0, "run a process in container %s: its answer is malformed",
 			       exec->params->id);

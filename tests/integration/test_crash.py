@@ -194,6 +194,45 @@ class KilledAnywhere(Case):
 
 
 @at_levels("plain", "sandbox")
+class DamagedState(Case):
+    """state.json is gone or no JSON, as after a crash of the file system: what still runs is not forgotten."""
+
+    def damage(self, text):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        path = os.path.join(self.root, name, "state.json")
+        os.unlink(path)
+        if text is not None:
+            with open(path, "w") as f:
+                f.write(text)
+        return name
+
+    def test_delete(self):
+        for text in (None, "", '{"id":', "{}"):
+            with self.subTest(text):
+                name = self.damage(text)
+                self.refused("delete", name, says=[name, "state.json is damaged or gone", "give --force"])
+                self.ok("delete", "--force", name)
+                self.refused("state", name, says="does not exist")
+
+    def test_mark_that_names_no_cgroup(self):
+        """Nothing but the container's own cgroup is touched, whatever the state directory says."""
+        name = self.damage("")
+        mark = os.path.join(self.root, name, "cgroup")
+        with open(mark) as f:
+            own = f.read()
+        for text in ("", "/", "x", "/x/../..", own + "/../x"):
+            with open(mark, "w") as f:
+                f.write(text)
+            self.ok("list")
+            self.ok("state", name)
+        with open(mark, "w") as f:
+            f.write(own)
+        self.ok("delete", "--force", name)
+
+
+@at_levels("plain", "sandbox")
 class KilledAtRandom(Case):
     """Any command, at any moment: delete --force works afterwards, soon, and nothing is left (the harness looks)."""
     TIMES = (100 if SANITIZED else 500) if os.environ.get("MOAT_TEST_ALL") == "1" else 12 if IN_LAB else 25
