@@ -47,6 +47,7 @@ struct diskd_config {
  *
  *   epoll_wait epoll_ctl recvmsg write   the loops, queues from the vmm, interrupts, log lines
  *   preadv pwritev fdatasync fallocate   the images
+ *   ioctl                                BLKDISCARD alone
  *   futex                                locks of the C library
  *   close mmap munmap brk exit_group     what every process needs
  */

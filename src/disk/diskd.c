@@ -18,6 +18,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BATCH 8u  /* requests served before those done are signalled, at the latest */
@@ -161,9 +162,14 @@ static int on_vmm(struct source *source, uint32_t events, struct err *err)
 /* Direct I/O needs a buffer for what the guest has not aligned. */
 static int unit_setup(struct unit *unit, const struct diskd_queue *queue, struct err *err)
 {
+	struct stat st;
+
+	if (fstat(queue->image_fd, &st) < 0)
+		return err_set(err, errno, "look at its image");
 	unit->vmm_fd = unit->vmm.fd = queue->vmm_fd;
 	unit->disk = (struct disk){ .number = queue->disk,
 				    .fd = queue->image_fd,
+				    .is_device = S_ISBLK(st.st_mode),
 				    .read_only = queue->read_only,
 				    .sectors = queue->sectors,
 				    .direct = queue->direct_fd >= 0,

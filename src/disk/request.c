@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <linux/virtio_blk.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Whether so many bytes from a sector on are whole sectors of this disk. */
@@ -144,12 +146,26 @@ static uint8_t write_sectors(const struct disk *disk, struct chain *chain, uint6
 	return transfer(disk, iov, count, sector, size, true);
 }
 
+/*
+ * Many a device can discard and cannot zero, and fallocate(2) of a device is about the latter
+ * alone. A guest takes a discard that is not supported for one that is done.
+ */
+static int punch(const struct disk *disk, uint64_t at, uint64_t size, bool discard)
+{
+	uint64_t range[] = { at, size };
+
+	if (disk->is_device && discard)
+		return ioctl(disk->fd, BLKDISCARD, range);
+	return fallocate(disk->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+			 (off_t)size);
+}
+
 /* DISCARD and WRITE_ZEROES: one segment, as the configuration says. */
 static uint8_t clear_sectors(const struct disk *disk, struct chain *chain, bool discard)
 {
 	struct virtio_blk_discard_write_zeroes segment = { 0 };
-	int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-	uint64_t sectors;
+	uint64_t sectors, at;
+	int r;
 
 	if (disk->read_only)
 		return VIRTIO_BLK_S_IOERR;
@@ -164,10 +180,13 @@ static uint8_t clear_sectors(const struct disk *disk, struct chain *chain, bool 
 		return VIRTIO_BLK_S_IOERR;
 	if (!sectors)
 		return VIRTIO_BLK_S_OK;
+	at = segment.sector * DISK_SECTOR;
 	if (!discard && !segment.flags)
-		mode = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
-	if (fallocate(disk->fd, mode, (off_t)(segment.sector * DISK_SECTOR),
-		      (off_t)(sectors * DISK_SECTOR)) == 0)
+		r = fallocate(disk->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+			      (off_t)(sectors * DISK_SECTOR));
+	else
+		r = punch(disk, at, sectors * DISK_SECTOR, discard);
+	if (r == 0)
 		return VIRTIO_BLK_S_OK;
 	return errno == EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP : VIRTIO_BLK_S_IOERR;
 }

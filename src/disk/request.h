@@ -11,6 +11,7 @@
 struct disk {
 	unsigned int number;
 	int fd;
+	bool is_device; /* of the host's, and no file */
 	bool read_only;
 	uint64_t sectors;
 	bool direct;	     /* direct_fd is for whole blocks: */

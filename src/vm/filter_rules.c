@@ -6,6 +6,7 @@
 #include "vm/filter_rules.h"
 
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <signal.h>
@@ -191,6 +192,7 @@ static const struct filter_rule diskd_rules[] = {
 	CALL(fdatasync, "flush"),
 	CALL_IF(fallocate, WITH(1, FALLOC_FL_KEEP_SIZE),
 		"discard and write zeroes; the image does not grow"),
+	CALL_IF(ioctl, IS(1, BLKDISCARD), "discard, of a block device"),
 	CALL(futex, "locks of the C library, between the queues' threads"),
 	CALL(close, "eventfds of a queue that goes"),
 	CALL_IF(mmap, WITHOUT(2, PROT_EXEC), "memory of the allocator; never executable"),
