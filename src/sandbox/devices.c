@@ -15,6 +15,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 static const struct {
 	const char *name;
@@ -45,25 +46,74 @@ static bool is_there(int dir, const char *name, mode_t type, dev_t device)
 	return false;
 }
 
-/* Where devices cannot be made, in a user namespace, the host's own is bound. */
-static int bind_host(int dir, const char *name, const char *path, mode_t type, dev_t device,
-		     struct err *err)
+/* A mount of a device onto its name, which becomes a file to be mounted onto. */
+static int bind_onto(int dir, const char *name, const char *path, int tree, struct err *err)
 {
-	_cleanup_fd_ int tree = -1, onto = -1;
+	_cleanup_fd_ int onto = -1;
 	struct stat st;
 
-	tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (tree < 0 || fstat(tree, &st) < 0)
-		return err_set(err, errno, "open the host's %s", path);
-	if ((st.st_mode & S_IFMT) != type || st.st_rdev != device)
-		return err_set(err, 0, "the host's %s is not device %u:%u", path, major(device),
-			       minor(device));
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
 		unlinkat(dir, name, 0); /* the image's: it would lead to another file */
 	onto = openat(dir, name, O_CREAT | O_NOFOLLOW | O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0644);
 	if (onto < 0)
 		return err_set(err, errno, "make the file %s", path);
 	return mount_attach(tree, onto, path, err);
+}
+
+/* Where devices cannot be made, in a user namespace, the host's own is bound. */
+static int bind_host(int dir, const char *name, const char *path, mode_t type, dev_t device,
+		     struct err *err)
+{
+	_cleanup_fd_ int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	struct stat st;
+
+	if (tree < 0 || fstat(tree, &st) < 0) {
+		err_set(err, errno, "open the host's %s", path);
+		return err_hint(err, "where no device can be made, as in a user namespace, it is "
+				     "the one of that very path on the host, at level vm in the "
+				     "guest: give it a path below /dev");
+	}
+	if ((st.st_mode & S_IFMT) != type || st.st_rdev != device)
+		return err_set(err, 0, "the host's %s is not device %u:%u", path, major(device),
+			       minor(device));
+	return bind_onto(dir, name, path, tree, err);
+}
+
+/* A mount can be cloned only where it is in a namespace: it covers a directory meanwhile. */
+static int clone_from(int tmpfs, int dir, const char *name)
+{
+	_cleanup_fd_ int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1;
+
+	if (before < 0 ||
+	    move_mount(tmpfs, "", dir, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return -1;
+	tree = open_tree(tmpfs, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fchdir(tmpfs) < 0 || umount2(".", MNT_DETACH) < 0 || fchdir(before) < 0)
+		return -1;
+	return fd_steal(&tree);
+}
+
+/*
+ * A file system that has no devices, as a guest's of the host's files, gets one of a tmpfs. Where
+ * none can be made at all, err stays as it is.
+ */
+static int bind_own(int dir, const char *name, const char *path, mode_t mode, dev_t device,
+		    struct err *err)
+{
+	static const char node[] = "device";
+	_cleanup_fd_ int tmpfs = -1, tree = -1;
+	struct err none;
+
+	tmpfs = mount_filesystem("tmpfs", "tmpfs", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+				 &none);
+	if (tmpfs < 0)
+		return -1;
+	if (mknodat(tmpfs, node, mode, device) < 0)
+		return errno == EPERM ? -1 : err_set(err, errno, "make the device %s", path);
+	tree = clone_from(tmpfs, dir, node);
+	if (tree < 0)
+		return err_set(err, errno, "make the device %s in a tmpfs", path);
+	return bind_onto(dir, name, path, tree, err);
 }
 
 static int make(struct setup *setup, int dir, const char *name, const char *path, mode_t mode,
@@ -79,9 +129,11 @@ static int make(struct setup *setup, int dir, const char *name, const char *path
 		if (mknodat(dir, name, mode, device) == 0)
 			return 0;
 	}
-	if (errno == EPERM)
-		return bind_host(dir, name, path, mode & S_IFMT, device, err);
-	return err_set(err, errno, "make the device %s", path);
+	if (errno != EPERM)
+		return err_set(err, errno, "make the device %s", path);
+	if (bind_host(dir, name, path, mode & S_IFMT, device, err) == 0)
+		return 0;
+	return bind_own(dir, name, path, mode, device, err);
 }
 
 static int type_of(const struct oci_device *device, mode_t *type, struct err *err)

@@ -75,6 +75,15 @@ static int refuse_proc(int fd, const char *source, struct err *err)
 	return 0;
 }
 
+static int refuse_type(const struct stat *st, const char *source, struct err *err)
+{
+	err_set(err, 0, "share %s with a microVM: only directories and regular files can be",
+		source);
+	if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
+		return err_hint(err, "a device is given by linux.devices (of engines: --device)");
+	return -1;
+}
+
 /* Opens one source and puts it into the list. */
 static int add(struct trees *trees, const char *bundle, const struct bind *bind, uint32_t mount,
 	       struct err *err)
@@ -87,12 +96,10 @@ static int add(struct trees *trees, const char *bundle, const struct bind *bind,
 		return -1;
 	if (fstat(fd, &st) < 0)
 		return err_set(err, errno, "stat %s", bind->source);
-	if (!S_ISDIR(st.st_mode) && (trees->count == 0 || !S_ISREG(st.st_mode)))
-		return err_set(err, trees->count == 0 ? ENOTDIR : 0,
-			       trees->count == 0 ? "use %s as the root file system"
-						 : "share %s with a microVM: only directories and "
-						   "regular files can be",
-			       bind->source);
+	if (!S_ISDIR(st.st_mode) && trees->count == 0)
+		return err_set(err, ENOTDIR, "use %s as the root file system", bind->source);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return refuse_type(&st, bind->source, err);
 	if (refuse_proc(fd, bind->source, err) < 0)
 		return -1;
 	*tree = (struct tree){ .file = !S_ISDIR(st.st_mode),

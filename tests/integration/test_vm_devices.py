@@ -128,6 +128,31 @@ class Served(Devices):
         with open(os.path.join(self.work, "copy"), "rb") as copy, open(shutil.which("busybox"), "rb") as original:
             self.assertEqual(copy.read(), original.read())
 
+    def test_outside_dev(self):
+        """Where the root file system has no devices each is a mount of its own, over what the image has there or not."""
+        volume = self.loop("volume", MIB)
+        with open(volume, "wb") as f:
+            f.write(b"of the host\n")
+        self.allow(volume)
+
+        def add(config):
+            config["linux"]["devices"] += [{"path": path, "type": "c", "major": 1, "minor": 3, "fileMode": 0o646, "uid": 7, "gid": 8}
+                                           for path in ("/a/b/null", "/there")]
+        self.ask("sh", "-c", "stat -c '%F %a %u %g %t %T' /a/b/null /there; stat -c %F /srv/disk; head -n1 /srv/disk; echo x >/there; "
+                 "wc -c </there; ls -A /a/b; pwd", devices=(("/srv/disk", volume, "rw", {}),))
+        add(self.config)
+        self.write_config()
+        with open(os.path.join(self.rootfs, "there"), "w") as f:
+            f.write("kept")
+        done = self.run_container()
+        self.assertEqual((done.stderr, done.stdout.decode()),
+                         (b"", "character special file 646 7 8 1 3\n" * 2 + "block special file\nof the host\n0\nnull\n/\n"))
+        self.ask("true", users=True)
+        add(self.config)
+        del self.config["linux"]["devices"][-2]
+        self.write_config()
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("/there", "below /dev"))
+
     def test_errors(self):
         """
         What the host's device can no longer do is an error inside, and nothing else ends. In a user namespace, where the

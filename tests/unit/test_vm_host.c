@@ -123,6 +123,7 @@ static void test_trees_refuse(void **state)
 	mount.source = "/dev/null";
 	assert_int_equal(trees_open(&trees, &config, directory, &err), -1);
 	assert_non_null(strstr(err.text, "only directories and regular files"));
+	assert_non_null(strstr(err.text, "linux.devices"));
 	trees_close(&trees);
 	mount.source = "/proc/self/mem";
 	assert_int_equal(trees_open(&trees, &config, directory, &err), -1);
