@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Block devices of the host in microVMs, as the operator allows them: loop devices here, whose files show what was done."""
 import os
+import random
 import shutil
+import signal
 import subprocess
+import threading
+import time
 
-from harness import Case, TIME_SCALE, TOLD
+import host
+from harness import BUILD, Case, TIME_SCALE, TOLD
 
+ALL = os.environ.get("MOAT_TEST_ALL") == "1"
+WATCH = os.path.join(BUILD, "tests/integration/watch")
 MIB = 1 << 20
 TOOLS = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
 MOUNTING = {kind: ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_MKNOD", "CAP_CHOWN"]
@@ -170,6 +177,91 @@ class Served(Devices):
         self.assertIn("error", tell("dd if=/dev/zero of=/dev/disk bs=64k seek=40 count=1 oflag=direct"))
         self.assertIn("read\n", tell(read % 4))
         tell()
+
+
+class Killed(Devices):
+    """
+    kill -9 of each of a machine's processes, and of the command, at any moment from the start on: two processors write to a
+    block device and to a shared directory, which is watched, and which the host changes, too.
+    """
+    TIMES = 60 if ALL else 5
+    ROLES = ("monitor", "vmm", "fsd", "diskd", "command")
+    WORK = """/tools/watch /data >/log 2>&1 &
+        while :; do dd if=/dev/zero of=/dev/disk bs=64k count=8 oflag=direct 2>/dev/null; done &
+        while :; do dd if=/dev/disk of=/dev/null bs=64k count=16 iflag=direct 2>/dev/null; done &
+        while :; do mkdir /data/d; echo x >/data/d/f; mv /data/d/f /data/g; rm -r /data/d; done 2>/dev/null &
+        echo ready; wait"""
+
+    def setUp(self):
+        super().setUp()
+        if not os.access(WATCH, os.X_OK):
+            self.skipTest("no watch in this build")
+        self.device = self.loop("disk", MIB)
+        self.allow(self.device)
+        self.ask("sh", "-c", self.WORK, vcpus=2, devices=(("/dev/disk", self.device, "rw", {}),))
+        for name in ("data", "tools"):
+            os.mkdir(os.path.join(self.work, name))
+            self.config["mounts"].append({"destination": "/" + name, "type": "bind", "source": os.path.join(self.work, name),
+                                          "options": ["rbind"]})
+        shutil.copy(WATCH, os.path.join(self.work, "tools"))
+        self.write_config()
+
+    def pids(self, *roles):
+        """Of what runs: the tests have process numbers of their own."""
+        names = ["moat-" + role for role in roles]
+        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and host.name_of(int(pid)) in names]
+
+    def change(self, end):
+        path = os.path.join(self.work, "data", "host")
+        while not end.wait(0.02):
+            with open(path, "w") as f:
+                f.write("x")
+            os.rename(path, path + "2")
+            os.unlink(path + "2")
+
+    def begin(self):
+        name = self.new_id()
+        return name, self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def kill(self, role, process):
+        """When it is there; the others may all have ended before, which is then what is wrong."""
+        if role == "command":
+            process.kill()
+            return
+        self.wait_until(lambda: self.pids(role) or process.poll() is not None, role + " is there")
+        for pid in self.pids(role):
+            os.kill(pid, signal.SIGKILL)
+
+    def check_nothing_is_left(self, name):
+        self.ok("delete", "--force", name)
+        self.refused("state", name, says="does not exist")
+        self.assertEqual(self.pids(*self.ROLES, "victim", "standin"), [])
+        os.close(os.open(self.device, os.O_RDWR | os.O_EXCL))
+
+    def test_at_random_moments(self):
+        end = threading.Event()
+        changer = threading.Thread(target=self.change, args=(end,))
+        changer.start()
+        self.addCleanup(changer.join)
+        self.addCleanup(end.set)
+        began = time.monotonic()
+        name, process = self.begin()
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        span = time.monotonic() - began
+        self.assertEqual(len(self.pids("monitor", "vmm", "fsd", "diskd")), 4)
+        process.kill()
+        process.wait()
+        self.check_nothing_is_left(name)
+        seed = int(os.environ.get("MOAT_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+        source = random.Random(seed)
+        for i in range(self.TIMES):
+            role, delay = self.ROLES[i % len(self.ROLES)], source.uniform(0, 1.5 * span)
+            with self.subTest("seed %d, number %d: %s after %.2f s" % (seed, i, role, delay)):
+                name, process = self.begin()
+                time.sleep(delay)
+                self.kill(role, process)
+                self.assertNotEqual(process.wait(20 * TIME_SCALE), 0)
+                self.check_nothing_is_left(name)
 
 
 class Refused(Devices):
