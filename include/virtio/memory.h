@@ -54,6 +54,16 @@ int guest_memory_create_huge(uint64_t size, struct err *err);
  */
 int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err);
 
+/*
+ * huge_pages_hold() - for processes that map a guest's memory, around whatever else they map that
+ * could have huge pages. khugepaged would make a whole one of each that the guest has given back in
+ * part. It looks at a process only if that has mapped what may become one; where nothing may at
+ * that time, it never does, and page faults give huge pages afterwards all the same. Returns
+ * whether huge_pages_release() is to let them be again: an operator may have forbidden them.
+ */
+bool huge_pages_hold(void);
+void huge_pages_release(bool held);
+
 /* guest_memory_unmap() - nothing may use the memory any more. */
 void guest_memory_unmap(struct guest_memory *memory);
 

@@ -195,6 +195,7 @@ struct fsd *fsd_setup(const struct fsd_config *config, struct err *err)
 	uint64_t nodes = config->memory_size / NODE_GUEST_BYTES;
 	struct fsd *fsd = xcalloc(1, sizeof(*fsd));
 	struct loop *loop = &fsd->main.loop;
+	bool held, ready;
 
 	loop->epoll_fd = -1;
 	fsd->vmm_fd = config->vmm_fd;
@@ -205,13 +206,16 @@ struct fsd *fsd_setup(const struct fsd_config *config, struct err *err)
 	fsd->request_queues = config->request_queues ? config->request_queues : 1;
 	assign_queues(fsd);
 	nodes = nodes < NODES_MIN ? NODES_MIN : nodes > NODES_MAX ? NODES_MAX : nodes;
+	held = huge_pages_hold();
 	fsd->session = session_new((size_t)nodes, descriptors(), err);
 	fsd->main.session = fsd->session;
-	if (!fsd->session || loop_init(loop, err) < 0 ||
-	    watches_start(fsd, config->watches_uid, err) < 0 ||
-	    loop_watch(loop, &fsd->vmm, EPOLLIN, err) < 0 ||
-	    loop_watch(loop, &fsd->monitor, EPOLLIN, err) < 0 ||
-	    guest_memory_map(&fsd->memory, config->memory_fd, config->memory_size, err) < 0) {
+	ready = fsd->session && loop_init(loop, err) == 0 &&
+		watches_start(fsd, config->watches_uid, err) == 0 &&
+		loop_watch(loop, &fsd->vmm, EPOLLIN, err) == 0 &&
+		loop_watch(loop, &fsd->monitor, EPOLLIN, err) == 0 &&
+		guest_memory_map(&fsd->memory, config->memory_fd, config->memory_size, err) == 0;
+	huge_pages_release(held);
+	if (!ready) {
 		err_wrap(err, "set up the file server");
 		fsd_free(fsd);
 		return NULL;

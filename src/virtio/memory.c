@@ -8,6 +8,7 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 
 #define HUGE_PAGE (2ull << 20)
 
@@ -108,15 +109,22 @@ static int map_slot(struct guest_memory *memory, int fd, uint64_t gpa, uint64_t 
 	return 0;
 }
 
-int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err)
+bool huge_pages_hold(void)
+{
+	return prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0;
+}
+
+void huge_pages_release(bool held)
+{
+	if (held)
+		prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+}
+
+static int map_slots(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err)
 {
 	uint64_t low = size < GUEST_MMIO_HOLE_START ? size : GUEST_MMIO_HOLE_START;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	memory->count = 0;
-	if (!size || size % page)
-		return err_set(err, EINVAL, "map %llu bytes of guest memory, not whole pages",
-			       (unsigned long long)size);
 	if (map_slot(memory, memory_fd, 0, low, 0, err) < 0)
 		return -1;
 	if (size > low &&
@@ -125,6 +133,22 @@ int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, 
 		return -1;
 	}
 	return 0;
+}
+
+int guest_memory_map(struct guest_memory *memory, int memory_fd, uint64_t size, struct err *err)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	bool held;
+	int r;
+
+	memory->count = 0;
+	if (!size || size % page)
+		return err_set(err, EINVAL, "map %llu bytes of guest memory, not whole pages",
+			       (unsigned long long)size);
+	held = huge_pages_hold();
+	r = map_slots(memory, memory_fd, size, err);
+	huge_pages_release(held);
+	return r;
 }
 
 void guest_memory_unmap(struct guest_memory *memory)

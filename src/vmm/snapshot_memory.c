@@ -160,8 +160,9 @@ int snapshot_write_pages(const struct snapshot *snapshot, const struct guest_mem
 	return move_all(snapshot, memory, fd, 0, snapshot->header->head_size, true, err);
 }
 
-int snapshot_read_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
-			struct err *err)
+/* Maps what is the file's. Returns where that ends in the file; 0 with err set on failure. */
+static uint64_t map_runs(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
+			 struct err *err)
 {
 	uint64_t offset = snapshot->header->head_size;
 
@@ -171,9 +172,21 @@ int snapshot_read_pages(const struct snapshot *snapshot, const struct guest_memo
 
 		if (mmap(host, run->size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, (off_t)offset) == MAP_FAILED)
-			return err_set(err, errno, "map the guest's memory");
+			return err_set(err, errno, "map the guest's memory"), 0;
 		madvise(host, run->size, MADV_DONTDUMP);
 		offset += run->size;
 	}
+	return offset;
+}
+
+int snapshot_read_pages(const struct snapshot *snapshot, const struct guest_memory *memory, int fd,
+			struct err *err)
+{
+	bool held = huge_pages_hold();
+	uint64_t offset = map_runs(snapshot, memory, fd, err);
+
+	huge_pages_release(held);
+	if (!offset)
+		return -1;
 	return move_all(snapshot, memory, fd, snapshot->header->mapped, offset, false, err);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -260,6 +261,32 @@ static void test_what_a_driver_sees(void **state)
 	assert_memory_equal(f->device.config, zeros, 8);
 }
 
+static void test_huge_pages_are_held(void **state)
+{
+	struct guest_memory memory;
+	int fd = memfd_create("guest", MFD_CLOEXEC);
+	struct err err;
+	bool held;
+
+	assert_int_equal(ftruncate(fd, 0x400000), 0);
+	assert_int_equal(guest_memory_map(&memory, fd, 0x400000, &err), 0);
+	guest_memory_unmap(&memory);
+	assert_int_equal(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 0);
+
+	held = huge_pages_hold();
+	assert_true(held);
+	assert_int_equal(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 1);
+	/* Who forbade them before is not overruled. */
+	assert_false(huge_pages_hold());
+	huge_pages_release(false);
+	assert_int_equal(guest_memory_map(&memory, fd, 0x400000, &err), 0);
+	guest_memory_unmap(&memory);
+	assert_int_equal(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 1);
+	huge_pages_release(held);
+	assert_int_equal(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +299,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_are_served_in_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_inflating_does_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_a_driver_sees, setup, teardown),
+		cmocka_unit_test(test_huge_pages_are_held),
 	};
 
 	return cmocka_run_group_tests_name("balloon", tests, NULL, NULL);
