@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A machine's memory on the host: what goes back to it, huge pages, and ends for lack of memory."""
+import mmap
 import os
 import subprocess
 
@@ -7,6 +8,17 @@ from harness import Case, host
 
 MIB = 1 << 20
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
+KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged/"
+
+
+def khugepaged(name, value=None):
+    """A number of khugepaged's; with a value it becomes that."""
+    with open(KHUGEPAGED + name, "r" if value is None else "r+") as f:
+        before = int(f.read())
+        if value is not None:
+            f.seek(0)
+            f.write(str(value))
+    return before
 
 
 def vmm_of(monitor):
@@ -71,6 +83,27 @@ class Memory(Case):
         self.ok("start", name)
         vmm = vmm_of(self.pid(name))
         self.wait_until(lambda: memory_of(vmm) <= 24 * MIB, "it has at most 24 MiB", 60)
+        self.ok("delete", "--force", name)
+
+    def test_idle_stays_idle(self):
+        """The host does not make huge pages again of those that the guest has given back in part."""
+        if not os.path.exists(KHUGEPAGED):
+            self.skipTest("this kernel has no transparent huge pages")
+        self.settings["memory"] = 128 * MIB
+        self.write_settings()
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        vmm = vmm_of(self.pid(name))
+        full = memory_of(vmm)
+        self.wait_until(lambda: memory_of(vmm) < full, "it has given memory back", 60)
+        for setting, value in ("scan_sleep_millisecs", 50), ("pages_to_scan", 65536):
+            self.addCleanup(khugepaged, setting, khugepaged(setting, value))
+        before, scans = memory_of(vmm), khugepaged("full_scans")
+        with mmap.mmap(-1, 8 * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as own:
+            own.madvise(mmap.MADV_HUGEPAGE)  # there is one process at least that it looks at
+            self.wait_until(lambda: khugepaged("full_scans") > scans + 3, "khugepaged has looked at all processes", 60)
+        self.assertLess(memory_of(vmm), before + 6 * MIB)
         self.ok("delete", "--force", name)
 
     def set_aside(self, pages):
