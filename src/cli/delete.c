@@ -24,6 +24,8 @@ const struct cli_command delete_command = {
 	.name = "delete",
 	.arguments = "ID",
 	.summary = "release all that a container holds and forget it",
+	.details = "Of a container whose state.json is damaged or gone, --force ends what is in "
+		   "its cgroup.",
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 1,
