@@ -70,10 +70,14 @@ class Cgroup(Case):
     def test_too_many_processes(self):
         if not has("pids"):
             self.skipTest("no pids controller")
-        name = self.container("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; sleep 1000",
-                              resources={"pids": {"limit": 5}})
-        self.wait_until(lambda: "max 0" not in self.read("pids.events", "pids.events"), "a fork was refused")
-        self.ok("delete", "--force", name)
+        self.bundle("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; echo all")
+        self.config["linux"]["cgroupsPath"] = "/%s/%s" % (host.RUN_TAG, self.id())
+        self.config["linux"]["resources"] = {"pids": {"limit": 5}}
+        self.write_config()
+        self.addCleanup(host.remove_tagged_cgroups)
+        done = self.run_container()
+        self.assertIn(b"can't fork", done.stderr)
+        self.assertNotIn(b"all", done.stdout)
 
     def test_memory_is_limited(self):
         if not has("memory"):
