@@ -7,6 +7,7 @@
  */
 #include "vm/start.h"
 
+#include "base/apart.h"
 #include "base/fd.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -100,7 +101,7 @@ static int find_network(const struct container *container, struct network *netwo
 			return -1;
 		return network_attach(network, namespace, sizing_queues(size.vcpus), err);
 	}
-	/* For good: start_apart() is why that harms nobody. */
+	/* For good: it is a child's, see vm_start(). */
 	if (rootless_join(container->pid, namespace, err) < 0)
 		return -1;
 	return network_attach(network, -1, 1, err);
@@ -127,8 +128,9 @@ static int start_attached(const struct container *container, struct network *net
 	return control_reply(socket, err);
 }
 
-static int start(const struct container *container, struct err *err)
+static int start(const void *data, struct err *err)
 {
+	const struct container *container = data;
 	struct network network;
 	int r;
 
@@ -142,36 +144,8 @@ static int start(const struct container *container, struct err *err)
  * An ordinary user has rights over the network namespace only in the user namespace that it belongs
  * to, and there is no way back from that, nor for root of a user namespace: so a child goes.
  */
-static int start_apart(const struct container *container, struct err *err)
-{
-	struct err report = { 0 };
-	int pair[2];
-	ssize_t n;
-	pid_t pid;
-
-	if (pipe2(pair, O_CLOEXEC) < 0)
-		return err_set(err, errno, "make a pipe");
-	pid = fork();
-	if (pid == 0) {
-		if (start(container, &report) == 0)
-			report = (struct err){ 0 };
-		_exit(fd_write_full(pair[1], &report, sizeof(report)) < 0);
-	}
-	close(pair[1]);
-	n = pid < 0 ? -1 : fd_read_full(pair[0], &report, sizeof(report));
-	close(pair[0]);
-	if (pid < 0)
-		return err_set(err, errno, "fork");
-	proc_wait(pid);
-	if (n != (ssize_t)sizeof(report))
-		return err_set(err, 0, "start the container: the process that was to do it ended");
-	if (!report.text[0])
-		return 0;
-	*err = report;
-	return -1;
-}
-
 int vm_start(struct container *container, struct err *err)
 {
-	return rootless_one_way() ? start_apart(container, err) : start(container, err);
+	return rootless_one_way() ? apart_run("start the container", start, container, err)
+				  : start(container, err);
 }

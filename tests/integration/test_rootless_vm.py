@@ -6,7 +6,7 @@ import stat
 import subprocess
 import unittest
 
-from harness import SANITIZED
+from harness import SANITIZED, host
 from test_rootless import USER, Ordinary
 
 DEVICES = ("/dev/kvm", "/dev/net/tun")
@@ -38,10 +38,10 @@ class OrdinaryVm(Ordinary):
         command[at:at + 1] = ["--groups", str(GROUP)]
         return command
 
-    def inside(self, script, *args):
+    def inside(self, script, *args, network=("--net",)):
         """A script, run as root of the user's new user namespace; "$@" is moat with its arguments."""
         command = self.command(*args)
-        wrapper = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc",
+        wrapper = ["unshare", "--user", "--map-root-user", *network, "--mount", "--pid", "--fork", "--mount-proc",
                    "sh", "-c", script, "sh"]
         at = next(i for i, word in enumerate(command) if word.endswith("/moat"))
         return subprocess.run(command[:at] + wrapper + command[at:], stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -107,14 +107,60 @@ class Own(OrdinaryVm):
         self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("/dev/kvm", "Permission denied"))
 
 
+class Hook(OrdinaryVm):
+    """createContainer, in a network namespace that the user has no way back from."""
+
+    def with_hook(self, text, *args, network=True):
+        def change(config):
+            config["hooks"] = {"createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", text]}]}
+            if not network:
+                config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] != "network"]
+        self.own_bundle(*args, change=change)
+
+    def seen(self):
+        with open(os.path.join(self.home, "seen")) as f:
+            return f.read().split()
+
+    LOOK = "readlink /proc/self/ns/net /proc/self/ns/mnt > %s/seen; grep -o '\"status\": *\"[a-z]*\"' | tr -d ' ' >> %s/seen"
+
+    def test_namespace(self):
+        ours = [os.readlink("/proc/self/ns/" + kind) for kind in ("net", "mnt")]
+        self.with_hook(self.LOOK % (self.home, self.home), "sh", "-c", "exit 7")
+        name = self.create()
+        self.assertEqual(self.seen(), [os.readlink("/proc/%d/ns/net" % self.pid(name)), ours[1], '"status":"creating"'])
+        self.assertNotEqual(self.seen()[0], ours[0])
+        self.ok("delete", "--force", name)
+        self.assertEqual(self.run_container().returncode, 7)
+        self.with_hook(self.LOOK % (self.home, self.home), "sh", "-c", "exit 7", network=False)
+        self.assertEqual(self.run_container().returncode, 7)
+        self.assertEqual(self.seen()[:2], ours)
+
+    def test_fails(self):
+        self.with_hook("echo no luck >&2; exit 3", "true")
+        self.refused("create", "--bundle", self.bundle_path, self.new_id(),
+                     says=("createContainer hook /bin/sh: exit status 3", "no luck"))
+
+    def test_ends_with_the_command(self):
+        self.with_hook("echo > %s/seen; exec sleep 1234" % self.home, "true")
+        before = host.processes()
+        name = self.new_id()
+        process = self.start_moat("create", "--bundle", self.bundle_path, name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_until(lambda: os.path.exists(self.home + "/seen"), "the hook runs")
+        process.kill()
+        process.wait()
+        self.wait_until(lambda: not [p for p, c in host.processes().items() if p not in before and "sleep 1234" in c], "it has ended")
+        self.ok("delete", "--force", name)
+
+
 class Inside(OrdinaryVm):
     """The caller is root of a user namespace, in which it has a network namespace ready."""
 
-    def prepare(self, *args):
+    def prepare(self, *args, hooks=None):
         self.bundle(*args, change=lambda c: c["linux"]["namespaces"].append({"type": "network", "path": "/run/container.net"}))
         self.config["linux"]["namespaces"] = [n for n in self.config["linux"]["namespaces"]
                                               if n["type"] != "network" or n.get("path")]
         self.config["linux"]["namespaces"][-1]["path"] = os.path.join(self.home, "net")
+        self.config["hooks"] = hooks or {}
         self.write_config()
         for directory, names, files in os.walk(self.bundle_path):
             for name in (".", *names, *files):
@@ -138,6 +184,21 @@ class Inside(OrdinaryVm):
             '"$@"; kill $holder'), "run", "--bundle", self.bundle_path, self.new_id())
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertEqual(done.stdout.split(), ["02:00:00:00:09:02", "10.9.0.2/24", "reached"])
+
+    def test_network_by_a_hook(self):
+        """In the machine's own network, as podman calls: whoever is root of a user namespace only has no way back to it."""
+        self.prepare("sh", "-c", "ip -4 addr show eth0 | grep -o '10.9.0.[0-9]*/24'", hooks={"createContainer": [
+            {"path": "/bin/sh", "args": ["sh", "-c", "ip addr add 10.9.0.3/24 dev eth0 && ip link set eth0 up"],
+             "env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]}]})
+        done = self.inside(self.script(
+            "unshare --net --kill-child --fork sleep 1000 & far=$!; "
+            "while [ \"$(readlink /proc/$far/ns/net)\" = \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.05; done; "
+            "nsenter --net=/proc/$holder/ns/net ip link add eth0 type veth peer name veth0 netns $far; "
+            "nsenter --net=/proc/$far/ns/net ip link set veth0 up; "
+            'status=0; "$@" || status=$?; kill $holder $far; exit $status'),
+            "run", "--bundle", self.bundle_path, self.new_id(), network=())
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(done.stdout.split(), ["10.9.0.3/24"])
 
     def test_network_of_slirp4netns(self):
         if not shutil.which("slirp4netns"):
