@@ -31,15 +31,8 @@
  * The machine's own part of the command line. It is reset through the keyboard controller; a panic
  * does that at once; there is no PIT to test timers with, and the TSC needs no watching.
  */
-#define LARGE_PAGE	(2ull << 20)
-#define CMDLINE_MACHINE "reboot=k panic=-1 no_timer_check tsc=reliable"
-/*
- * With one processor the kernel takes each LOCK prefix out of its code, some eight thousand, one
- * after the other: a good part of its boot. Where it boots once for many machines they all gain by
- * it.
- */
-#define CMDLINE_ONCE	   "noreplace-smp"
-#define CMDLINE_TEMPLATE   VMM_TIDY "=1"
+#define LARGE_PAGE	   (2ull << 20)
+#define CMDLINE_MACHINE	   "reboot=k panic=-1 no_timer_check tsc=reliable"
 #define CMDLINE_CONSOLE	   "console=ttyS0 8250.nr_uarts=1"
 #define CMDLINE_NO_CONSOLE "8250.nr_uarts=0"
 
@@ -162,10 +155,10 @@ static uint32_t device_id(const struct vmm *vmm, unsigned int index)
 
 static char *make_cmdline(const struct vmm *vmm, const struct vmm_config *config)
 {
-	char *cmdline = xasprintf("%s %s %s %s", CMDLINE_MACHINE,
-				  config->template_key ? CMDLINE_TEMPLATE : CMDLINE_ONCE,
+	char *cmdline = xasprintf("%s %s %s%s", CMDLINE_MACHINE,
 				  vmm->serial ? CMDLINE_CONSOLE : CMDLINE_NO_CONSOLE,
-				  config->cmdline ? config->cmdline : "");
+				  config->cmdline ? config->cmdline : "",
+				  config->template_key ? " " VMM_TIDY "=1" : "");
 
 	for (unsigned int i = 0; i < vmm->devices; i++) {
 		char *longer = xasprintf("%s virtio_mmio.device=%lluK@%#llx:%u:%u", cmdline,

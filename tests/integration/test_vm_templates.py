@@ -279,14 +279,6 @@ class Templates(Case):
         self.run_ok()
         self.assertFalse(os.path.exists(self.directory))
 
-    def test_kernel_that_boots_once(self):
-        """It keeps its LOCK prefixes, to be there sooner; one that boots for many machines has time to take them out."""
-        self.bundle("cat", "/proc/cmdline")
-        self.assertNotIn("noreplace-smp", self.run_ok().split())
-        self.settings["templates"] = 0
-        self.write_settings()
-        self.assertIn("noreplace-smp", self.run_ok().split())
-
     def test_limit(self):
         self.settings["templates"] = 1
         self.write_settings()
