@@ -373,6 +373,8 @@ class Mechanisms(Case):
         copy = os.path.join(self.work, "runtime")
         shutil.copy("/bin/sleep", copy)
         process = subprocess.Popen([copy, "1000"])
+        # It is there before it is the other program: the parent goes on as soon as its memory is its own again.
+        self.wait_until(lambda: os.readlink("/proc/%d/exe" % process.pid) == copy, "the program runs")
         held = os.open("/proc/%d/exe" % process.pid, os.O_PATH)
         process.kill()
         process.wait()

@@ -109,6 +109,7 @@ class Process(Case):
             self.bundle("true", change=process(rlimits=limits))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=words)
 
+    @differs("vm", "processes of a guest are not the caller's: its limits do not bind them")
     def test_rlimit_above_the_callers(self):
         """Without CAP_SYS_RESOURCE; what to do is said in the words of who has asked, an engine's user mostly."""
         self.bundle("true", change=process(rlimits=[{"type": "RLIMIT_NOFILE", "soft": 1024, "hard": 4096}]))
