@@ -161,9 +161,10 @@ class Podman(Engine):
 
 
 class RootlessPodman(Podman):
-    """As an ordinary user with subordinate ids."""
+    """As an ordinary user with subordinate ids and, under cgroup v2, with cgroups as systemd gives them to its user's session."""
     name, needs = "rootless", ("podman", "conmon", "newuidmap", "slirp4netns")
     rootless = True
+    cgroup = None
     program = ("setpriv", "--reuid", str(machine.USER_ID), "--regid", str(machine.USER_ID), "--groups", str(machine.KVM_GROUP),
                "--inh-caps=-all", "podman")
 
@@ -172,12 +173,31 @@ class RootlessPodman(Podman):
             os.makedirs(path, exist_ok=True)
             os.chown(path, machine.USER_ID, machine.USER_ID)
         os.chown(self.home, machine.USER_ID, machine.USER_ID)
+        self.delegate()
         self.environment.update(HOME=self.home + "/user", XDG_RUNTIME_DIR=self.home + "/runtime", USER=machine.USER)
         super().start()
         if self.level == "sandbox":
             done = self.call("run", "--rm", "--network", "none", images.BUSYBOX, "true")
             if done.returncode and "needs root" in done.stderr:
                 self.refusal = re.search("(moat: .*?)(: OCI.*)?\n", done.stderr).group(1)
+
+    def delegate(self):
+        if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            return
+        self.cgroup = "/sys/fs/cgroup/user-%s" % self.level
+        controllers = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
+        machine.write("/sys/fs/cgroup/cgroup.subtree_control", " ".join("+" + name for name in controllers))
+        for path in (self.cgroup, self.cgroup + "/session"):
+            os.makedirs(path)
+            for name in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+                os.chown(os.path.join(path, name), machine.USER_ID, machine.USER_ID)
+        self.program = ("sh", "-c", "echo 0 > %s/session/cgroup.procs && exec \"$@\"" % self.cgroup, "sh", *self.program)
+
+    def stop(self):
+        super().stop()
+        if self.cgroup:
+            machine.write(self.cgroup + "/cgroup.kill", "1")
+            machine.remove_cgroups([self.cgroup])
 
 
 class Docker(Engine):
