@@ -119,8 +119,9 @@ static int go_without_cgroup(const struct oci_linux_resources *resources, const 
 			     struct err *err)
 {
 	const struct oci_linux_resources none = { 0 }, *r = resources ? resources : &none;
+	bool pids = r->pids && r->pids->has_limit && r->pids->limit > 0; /* else unlimited */
 
-	if (r->memory || r->cpu || r->pids || r->block_io || r->n_hugepage_limits || r->network ||
+	if (r->memory || r->cpu || pids || r->block_io || r->n_hugepage_limits || r->network ||
 	    r->n_rdma || r->n_unified) {
 		err_set(err, EACCES, "make cgroup %s for the limits of linux.resources", path);
 		return err_hint(err, "an ordinary user needs a delegated cgroup: run moat with "
