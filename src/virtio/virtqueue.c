@@ -62,10 +62,15 @@ void virtqueue_deactivate(struct virtqueue *queue)
 	queue->used_ring = NULL;
 }
 
-/* How many requests wait. With EVENT_IDX an empty ring asks for a kick first, then looks again. */
+/*
+ * How many requests wait. With EVENT_IDX an empty ring asks for a kick first, then looks again.
+ * With those that the device has taken and not given back they cannot be more than the queue has
+ * entries: what devices keep of requests under way has room for so many.
+ */
 static int ring_pending(struct virtqueue *queue, uint16_t *pending, struct err *err)
 {
 	uint16_t next = queue->state.next_avail;
+	uint16_t held = (uint16_t)(next - queue->state.next_used);
 	uint16_t count = (uint16_t)(LOAD_ACQUIRE(queue->avail_ring->idx) - next);
 
 	if (!count && queue->event_idx) {
@@ -76,9 +81,11 @@ static int ring_pending(struct virtqueue *queue, uint16_t *pending, struct err *
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		count = (uint16_t)(LOAD_ACQUIRE(queue->avail_ring->idx) - next);
 	}
-	if (count > queue->state.size)
-		return err_set(err, 0, "take a request: the available ring jumped by %u of %u",
-			       count, queue->state.size);
+	if ((uint32_t)count + held > queue->state.size)
+		return err_set(err, 0,
+			       "take a request: the available ring jumped by %u of %u, while %u "
+			       "are being served",
+			       count, queue->state.size, held);
 	*pending = count;
 	return 0;
 }

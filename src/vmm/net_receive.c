@@ -48,11 +48,12 @@ static int buffers_fill(struct net_buffers *buffers, struct net_pair *pair, stru
 	struct net_device *net = pair->net;
 	struct virtqueue *queue = &net->device.queues[pair->first + NET_RECEIVE];
 	bool merge = net->device.features & (1ull << VIRTIO_NET_F_MRG_RXBUF);
+	unsigned int most = merge ? queue->state.size : 1;
 	struct chain *chain = &net->scratch->chain;
 	int r = 1;
 
 	buffers->complete = false;
-	while (buffers->size < NET_PACKET_MAX && !buffers->complete && (merge || !buffers->count)) {
+	while (buffers->size < NET_PACKET_MAX && !buffers->complete && buffers->count < most) {
 		r = virtqueue_pop(queue, chain, err);
 		if (r <= 0)
 			break;
@@ -66,7 +67,7 @@ static int buffers_fill(struct net_buffers *buffers, struct net_pair *pair, stru
 		}
 		buffers_add(buffers, chain);
 	}
-	if (buffers->count == (merge ? queue->state.size : 1))
+	if (buffers->count >= most)
 		buffers->complete = true;
 	return r < 0 ? -1 : 0;
 }

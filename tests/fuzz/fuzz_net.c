@@ -42,8 +42,12 @@ static size_t step(struct net_driver *driver, const uint8_t *data, size_t size)
 		net_driver_post(driver, arg % NET_BUFFER_ROOM + 1);
 		return 3;
 	case 3:
+		if (data[0] & 8) { /* what the device has already, again */
+			driver->seen = driver->posted;
+			driver->broken = true;
+		}
 		for (int i = 0; i < 16; i++)
-			net_driver_post(driver, 1536);
+			net_driver_post(driver, data[0] & 16 ? (uint32_t)NET_HEADER : 1536);
 		return 1;
 	case 4:
 		while (!driver->broken && net_driver_receive(driver, packet, sizeof(packet), NULL))

@@ -136,6 +136,29 @@ static void test_receive_into_4_gib(void **state)
 	assert_int_equal(buffers->count, 0);
 }
 
+/* A driver that moves its index on though nothing came back: what is held has a bound. */
+static void test_receive_into_more_than_there_are(void **state)
+{
+	struct net_driver *driver = *state;
+	const struct net_buffers *buffers = driver->net.pairs[0].buffers;
+
+	for (unsigned int i = 0; i < 3 * VIRTQUEUE_SIZE_MAX && !driver->broken; i++) {
+		driver->seen = driver->posted; /* as if all had come back */
+		if (!driver->net.pairs[0].waiting)
+			traffic_arrive(driver, 60000, 1);
+		net_driver_poll(driver);
+		net_driver_post(driver, (uint32_t)NET_HEADER);
+		assert_in_range(buffers->count, 0, NET_QUEUE_SIZE);
+		assert_in_range(buffers->first + buffers->count, 0, VIRTQUEUE_SIZE_MAX);
+	}
+	assert_int_equal(buffers->count, NET_QUEUE_SIZE);
+	/* With room for another, there are too many. */
+	traffic_arrive(driver, 72, 2);
+	net_driver_poll(driver);
+	assert_true(driver->broken);
+	assert_non_null(strstr(driver->broken_by.text, "jumped"));
+}
+
 static void test_receive_many(void **state)
 {
 	struct net_driver *driver = *state;
@@ -232,6 +255,7 @@ int main(void)
 		TEST(receive_into_one_buffer),
 		TEST(receive_broken_buffer),
 		TEST(receive_into_4_gib),
+		TEST(receive_into_more_than_there_are),
 		TEST(receive_many),
 		TEST(receive_at_random),
 		TEST(reset_with_a_packet_waiting),

@@ -89,6 +89,13 @@ static void assert_refused(struct fixture *f, const char *why)
 		fail_msg("\"%s\" does not say \"%s\"", f->err.text, why);
 }
 
+/* What was refused is as if it had been served. */
+static void pass_over(struct fixture *f)
+{
+	f->queue.state.next_avail++;
+	f->queue.state.next_used++;
+}
+
 static void serves_a_request(void **state)
 {
 	struct fixture *f = *state;
@@ -305,7 +312,7 @@ static void refuses_bad_buffers(void **state)
 		put_desc(f, DESC, 0, bad[i].addr, bad[i].len, VRING_DESC_F_WRITE, 0);
 		offer(f, 0);
 		assert_refused(f, "not guest memory");
-		f->queue.state.next_avail++;
+		pass_over(f);
 	}
 	put_desc(f, DESC, 0, MEMORY - 4, 4, VRING_DESC_F_WRITE, 0);
 	offer(f, 0);
@@ -322,6 +329,15 @@ static void refuses_an_index_that_jumps(void **state)
 	assert_refused(f, "jumped by 9 of 8");
 	avail->idx = 65535;
 	assert_refused(f, "jumped");
+	/* With those that have not come back, too: devices have no room for more. */
+	put_desc(f, DESC, 0, BUFFERS, 4, VRING_DESC_F_WRITE, 0);
+	avail->idx = SIZE;
+	for (unsigned int i = 0; i < SIZE; i++)
+		assert_int_equal(pop(f), 1);
+	avail->idx++;
+	assert_refused(f, "jumped by 1 of 8, while 8 are being served");
+	virtqueue_push(&f->queue, 0, 4);
+	assert_int_equal(pop(f), 1);
 }
 
 static void refuses_bad_links(void **state)
@@ -330,15 +346,15 @@ static void refuses_bad_links(void **state)
 
 	offer(f, SIZE);
 	assert_refused(f, "descriptor 8 of 8");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	put_desc(f, DESC, 0, BUFFERS, 1, VRING_DESC_F_NEXT, 65535);
 	offer(f, 0);
 	assert_refused(f, "descriptor 65535 of 8");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	put_desc(f, DESC, 0, BUFFERS, 1, VRING_DESC_F_NEXT, 0);
 	offer(f, 0);
 	assert_refused(f, "loop");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	put_desc(f, DESC, 0, BUFFERS, 1, VRING_DESC_F_NEXT | VRING_DESC_F_WRITE, 1);
 	put_desc(f, DESC, 1, BUFFERS, 1, 0, 0);
 	offer(f, 0);
@@ -368,21 +384,21 @@ static void refuses_bad_indirect_tables(void **state)
 			 (uint16_t)(bad[i].flags | VRING_DESC_F_INDIRECT), 0);
 		offer(f, 0);
 		assert_refused(f, bad[i].why);
-		f->queue.state.next_avail++;
+		pass_over(f);
 	}
 	put_desc(f, DESC, 0, TABLE, 32, VRING_DESC_F_INDIRECT, 0);
 	put_desc(f, TABLE, 0, TABLE, 32, VRING_DESC_F_INDIRECT, 0); /* a table in a table */
 	offer(f, 0);
 	assert_refused(f, "where none may be");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	put_desc(f, TABLE, 0, BUFFERS, 1, VRING_DESC_F_NEXT, 2); /* leads out of the table */
 	offer(f, 0);
 	assert_refused(f, "descriptor 2 of 2");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	put_desc(f, TABLE, 0, BUFFERS, 1, VRING_DESC_F_NEXT, 0);
 	offer(f, 0);
 	assert_refused(f, "loop");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	/* Seven direct ones and a table of two: longer than the queue. */
 	for (uint16_t i = 0; i < 7; i++)
 		put_desc(f, DESC, i, BUFFERS, 1, VRING_DESC_F_NEXT, (uint16_t)(i + 1));
@@ -391,7 +407,7 @@ static void refuses_bad_indirect_tables(void **state)
 	put_desc(f, TABLE, 1, BUFFERS, 1, 0, 0);
 	offer(f, 0);
 	assert_refused(f, "longer than the queue");
-	f->queue.state.next_avail++;
+	pass_over(f);
 	assert_int_equal(virtqueue_activate(&f->queue, &f->memory, 0, &f->err), 0);
 	put_desc(f, DESC, 0, TABLE, 32, VRING_DESC_F_INDIRECT, 0);
 	offer(f, 0);
