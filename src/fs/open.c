@@ -191,6 +191,8 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 
 	if (dir_fd < 0)
 		return dir_fd;
+	if (session->nodes.pinned >= session->nodes.pinned_max)
+		return -ENFILE;
 	fd = create_at(request, dir_fd, ".", O_TMPFILE | ((int)in->flags & O_EXCL), in);
 	if (fd < 0)
 		return fd;

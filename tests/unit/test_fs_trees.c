@@ -299,13 +299,56 @@ static void tables_are_bounded(void **state)
 	assert_true(c.answered > 5000 * 152);
 }
 
+/* Returns the answer's error; *node: what was made, its handle given back. */
+static int make_unnamed(uint64_t *node)
+{
+	struct fuse_create_in create = { .flags = O_RDWR, .mode = 0644 };
+	struct fuse_release_in release = { 0 };
+	struct fuse_entry_out entry;
+	struct fuse_open_out out;
+	int r = client_name(&c, FUSE_TMPFILE, c.tree, &create, sizeof(create), "/", NULL);
+
+	if (r < 0)
+		return r;
+	memcpy(&entry, client_payload(&c), sizeof(entry));
+	memcpy(&out, (const uint8_t *)client_payload(&c) + sizeof(entry), sizeof(out));
+	*node = entry.nodeid;
+	release.fh = out.fh;
+	return client_call(&c, FUSE_RELEASE, *node, &release, sizeof(release), NULL, 0);
+}
+
+/* Each that the guest does not forget keeps a descriptor, though it has not got it open. */
+static void unnamed_files_are_bounded(void **state)
+{
+	const struct nodes *nodes = &c.session->nodes;
+	uint64_t node = 0;
+	size_t made = 0;
+	int r;
+
+	while (made < 2 * nodes->pinned_max && (r = make_unnamed(&node)) == 0)
+		made++;
+	if (!made && r == -EOPNOTSUPP)
+		skip();
+	assert_int_equal(r, -ENFILE);
+	assert_in_range(nodes->pinned, made, nodes->pinned_max);
+	client_forget(&c, node, 1);
+	assert_int_equal(make_unnamed(&node), 0);
+	assert_int_equal(make_unnamed(&node), -ENFILE);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(init_negotiates),	      TEST(top_directory),	TEST(trees_are_apart),
-		TEST(shared_trees_are_asked), TEST(inode_numbers),	TEST(read_only_tree),
-		TEST(large_directory),	      TEST(tables_are_bounded),
+		TEST(init_negotiates),
+		TEST(top_directory),
+		TEST(trees_are_apart),
+		TEST(shared_trees_are_asked),
+		TEST(inode_numbers),
+		TEST(read_only_tree),
+		TEST(large_directory),
+		TEST(tables_are_bounded),
+		TEST(unnamed_files_are_bounded),
 	};
 
 	return cmocka_run_group_tests_name("fs trees", tests, NULL, NULL);
