@@ -261,30 +261,30 @@ class Failures(Images):
             f.write(b"nonsense" * 100)
         self.refused(*restore, "--image-path", self.images, self.new_id(), says="CRIU: ")
 
-    def test_bundle_that_lacks_a_mount(self):
+    def checkpoint_with_a_mount(self):
+        """On /data."""
         data = os.path.join(self.work, "data")
         os.mkdir(data)
         name = self.running("sh", "-c", COUNT, change=lambda c: c["mounts"].append(
             {"destination": "/data", "type": "bind", "source": data, "options": ["bind"]}))
         self.goes_on()
         self.checkpoint(name)
+
+    def refuse_to_restore(self, *says):
+        self.refused("restore", "--detach", "--bundle", self.bundle_path, "--image-path", self.images, self.new_id(), says=says)
+
+    def test_bundle_that_lacks_a_mount(self):
+        self.checkpoint_with_a_mount()
         self.config["mounts"].pop()
         self.write_config()
-        self.refused("restore", "--detach", "--bundle", self.bundle_path, "--image-path", self.images, self.new_id(),
-                     says=["/data", "no bind mount"])
+        self.refuse_to_restore("/data", "no bind mount")
 
     def test_mount_point_is_a_link(self):
         """The root file system was changed meanwhile: the mount must not go where a link leads."""
-        data = os.path.join(self.work, "data")
-        os.mkdir(data)
-        name = self.running("sh", "-c", COUNT, change=lambda c: c["mounts"].append(
-            {"destination": "/data", "type": "bind", "source": data, "options": ["bind"]}))
-        self.goes_on()
-        self.checkpoint(name)
+        self.checkpoint_with_a_mount()
         os.rmdir(os.path.join(self.rootfs, "data"))
         os.symlink("/etc", os.path.join(self.rootfs, "data"))
-        self.refused("restore", "--detach", "--bundle", self.bundle_path, "--image-path", self.images, self.new_id(),
-                     says=["/data", "symbolic link"])
+        self.refuse_to_restore("/data", "symbolic link")
 
     def test_states(self):
         self.bundle("sleep", "1000")
