@@ -32,7 +32,13 @@ static bool is_stopping(const struct fs_queue *queue)
 	return __atomic_load_n(&queue->stopping, __ATOMIC_RELAXED);
 }
 
-/* The session kicks the queue when the request that waits has something to wait for no more. */
+/* The session kicks the queue when the request has something to wait for no more. */
+static void park(struct fs_queue *queue)
+{
+	queue->has_parked = true;
+	session_park(queue->thread->session, queue->kick.fd);
+}
+
 static void serve_parked(struct fs_queue *queue)
 {
 	struct fs_thread *thread = queue->thread;
@@ -41,18 +47,11 @@ static void serve_parked(struct fs_queue *queue)
 	if (!queue->has_parked || !session_has_changes(thread->session))
 		return;
 	written = session_serve_parked(thread->session, &thread->worker, &queue->parked);
-	if (written == SESSION_PARKED)
-		return;
 	queue->has_parked = false;
-	virtqueue_push(&queue->ring, queue->parked.head, written);
-}
-
-static void park(struct fs_queue *queue, const struct chain *chain)
-{
-	queue->parked = *chain;
-	queue->has_parked = true;
-	session_park(queue->thread->session, queue->kick.fd);
-	serve_parked(queue); /* that may have come before it could be kicked */
+	if (written == SESSION_PARKED) /* there was nothing to say of what was there */
+		park(queue);
+	else
+		virtqueue_push(&queue->ring, queue->parked.head, written);
 }
 
 /* With the lock. */
@@ -69,10 +68,12 @@ static void serve(struct fs_queue *queue)
 	       (r = virtqueue_pop(&queue->ring, chain, &err)) > 0) {
 		uint32_t written = session_serve(thread->session, &thread->worker, chain);
 
-		if (written == SESSION_PARKED)
-			park(queue, chain);
-		else
+		if (written == SESSION_PARKED) {
+			queue->parked = *chain;
+			park(queue);
+		} else {
 			virtqueue_push(&queue->ring, chain->head, written);
+		}
 		if (++done % BATCH == 0)
 			signal_driver(queue);
 	}

@@ -106,8 +106,9 @@ uint32_t session_serve(struct session *session, struct worker *worker, struct ch
 uint32_t session_serve_parked(struct session *session, struct worker *worker, struct chain *chain);
 
 /*
- * session_park() - the eventfd that is written to when session_has_changes() becomes true.
- * session_unpark() - the request that waits is forgotten.
+ * session_park() - the eventfd that is written to when session_has_changes() is true, now or later;
+ * for one request, until it is served with session_serve_parked(). session_unpark() - the request
+ * that waits is forgotten, and the eventfd.
  */
 void session_park(struct session *session, int wake_fd);
 void session_unpark(struct session *session);

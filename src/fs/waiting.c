@@ -17,6 +17,7 @@ void session_park(struct session *session, int wake_fd)
 {
 	pthread_mutex_lock(&session->lock);
 	session->wake_fd = wake_fd;
+	session_wake(session); /* what it waits for may have come before it could be told */
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -48,9 +49,8 @@ bool session_has_changes(struct session *session)
 
 uint32_t session_serve_parked(struct session *session, struct worker *worker, struct chain *chain)
 {
-	pthread_mutex_lock(&session->lock);
-	session->parked = false;
-	pthread_mutex_unlock(&session->lock);
+	/* The next one that waits may be another queue's, and outlive this one's descriptor. */
+	session_unpark(session);
 	/* From its first byte on, which the guest may have changed meanwhile: to any request. */
 	chain->read_done = 0;
 	chain->write_done = 0;

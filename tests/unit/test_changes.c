@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -354,6 +355,33 @@ static void one_reader(void **state)
 	assert_int_equal(client_wait(&c), -EIO);
 }
 
+/* By the descriptor of the queue that it came by, which is closed with that queue. */
+static void who_waits_is_woken(void **state)
+{
+	int kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	eventfd_t count;
+
+	host_write("x", "");
+	read_file();
+	assert_int_equal(client_read(&c, CHANGES_NODE, handle, 0, 4096), CLIENT_PARKED);
+	session_park(c.session, kick);
+	assert_int_equal(eventfd_read(kick, &count), -1);
+	host_write("x", "more");
+	session_watch(c.session);
+	assert_int_equal(eventfd_read(kick, &count), 0);
+	assert_string_not_equal(told(), "");
+	/* The next one's is not known yet, and it has missed nothing once it is. */
+	eventfd_read(kick, &count); /* told() had looked, too */
+	assert_int_equal(client_read(&c, CHANGES_NODE, handle, 0, 4096), CLIENT_PARKED);
+	host_write("x", "again");
+	session_watch(c.session);
+	assert_int_equal(eventfd_read(kick, &count), -1);
+	session_park(c.session, kick);
+	assert_int_equal(eventfd_read(kick, &count), 0);
+	assert_string_not_equal(told(), "");
+	close(kick);
+}
+
 static void watches_are_few(void **state)
 {
 	struct fs_tree_add add = { .index = 4 };
@@ -411,6 +439,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(own_changes_are_not_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(repeating_does_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_waits_is_woken, setup, teardown),
 		cmocka_unit_test_setup_teardown(watches_are_few, setup, teardown),
 	};
 

@@ -9,9 +9,11 @@
 #include <linux/fuse.h>
 #include <linux/virtio_ring.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,6 +186,35 @@ static void a_read_that_waits(void **state)
 	assert_int_equal(out->len, sizeof(*out));
 }
 
+/* Woken for what turns out to be nothing, it waits on and is woken for what is something. */
+static void a_read_that_waits_on(void **state)
+{
+	struct fsd_driver *f = *state;
+	const struct fuse_out_header *out;
+	char path[96];
+	uint64_t tree;
+
+	driver_start(f, DRIVER_DESC(f));
+	driver_init(f);
+	assert_int_equal(driver_add_tree_as(f, 0, FS_TREE_SHARED, f->directory), 0);
+	tree = driver_lookup(f, FUSE_ROOT_ID, "0", 0);
+	wait_for_changes(f);
+	driver_lookup(f, tree, "none", 0);
+	snprintf(path, sizeof(path), "%s/file", f->directory);
+	assert_int_equal(kill(f->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(f->pid, NULL, WUNTRACED), f->pid);
+	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(kill(f->pid, SIGCONT), 0);
+	/* What both brought about is done with when the second of these is answered. */
+	driver_lookup(f, tree, "none", 0);
+	driver_lookup(f, tree, "none", 0);
+	assert_int_equal(mknod(path, S_IFREG | 0644, 0), 0);
+	out = driver_get(f, 1);
+	assert_int_equal(out->unique, 2);
+	assert_string_equal((const char *)((const struct change_record *)(out + 1) + 1), "0/file");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, driver_setup, driver_teardown)
@@ -191,7 +222,7 @@ int main(void)
 		TEST(serves_and_resets),	 TEST(many_at_once),
 		TEST(kicked_before_it_listens),	 TEST(broken_rings),
 		TEST(a_vmm_that_makes_no_sense), TEST(trees_that_are_none),
-		TEST(a_read_that_waits),
+		TEST(a_read_that_waits),	 TEST(a_read_that_waits_on),
 	};
 
 	return cmocka_run_group_tests_name("fsd", tests, NULL, NULL);
