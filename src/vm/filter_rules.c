@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #define CALL(name, reason)                                                                         \
 	{                                                                                          \
@@ -115,6 +116,8 @@ static const struct filter_rule vmm_rules[] = {
 	CALL_IF(ioctl, IS(1, TUNSETOFFLOAD), "let a tap leave to the guest what its driver can do"),
 	CALL_IF(ioctl, IS(1, TUNSETQUEUE),
 		"have a tap's queue take part, or not, as its driver says"),
+	CALL_IF(clock_gettime, IS(0, CLOCK_MONOTONIC_COARSE),
+		"how often it says so, where the kernel's page does not tell the time"),
 	CALL(epoll_wait, "the loop"),
 	CALL(epoll_ctl, "the loop: streams come and go"),
 	CALL(read, "eventfds: kicks and calls to the loop's thread; a tap"),

@@ -37,8 +37,14 @@ static int net_activate(struct device *device, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(offloads); i++)
 		if (device->features & offloads[i].feature)
 			wanted |= offloads[i].offload;
+	if (wanted == net->offloads)
+		return 0;
+	if (!net_may_change(net))
+		return err_set(err, EBUSY, "set the offloads of a tap to %#x: too many changes",
+			       wanted);
 	if (ioctl(net->pairs[0].tap.fd, TUNSETOFFLOAD, wanted) < 0)
 		return err_set(err, errno, "set the offloads of a tap to %#x", wanted);
+	net->offloads = wanted;
 	return 0;
 }
 
@@ -107,6 +113,7 @@ void net_init(struct net_device *net, struct loop *loop, unsigned int pairs)
 		.loop = loop,
 		.pair_count = pairs,
 		.in_use = 1,
+		.offloads = NET_OFFLOADS_UNKNOWN,
 	};
 	for (unsigned int i = 0; i < pairs; i++)
 		net->pairs[i] = (struct net_pair){

@@ -11,6 +11,7 @@
 #include "vmm/device.h"
 #include "vmm/vmm.h"
 
+#include <limits.h>
 #include <linux/virtio_net.h>
 
 /* The kernel's virtio_net_hdr as virtio 1 has it: with num_buffers, always (5.1.6.1). */
@@ -58,12 +59,16 @@ struct net_pair {
 	struct net_buffers *buffers;
 };
 
+#define NET_OFFLOADS_UNKNOWN UINT_MAX
+
 struct net_device {
 	struct device device;
 	struct loop *loop;
 	struct net_scratch *scratch;
 	unsigned int pair_count; /* that it has */
 	unsigned int in_use;	 /* of these, by the driver's word: their taps take part */
+	unsigned int offloads;	 /* of the taps, as they were set; NET_OFFLOADS_UNKNOWN: not yet */
+	uint64_t changes_paid;	 /* see net_may_change(), in ms */
 	struct net_pair pairs[VMM_NET_PAIRS_MAX];
 };
 
@@ -100,6 +105,15 @@ int net_control(struct net_device *net, struct err *err);
  * Returns 0, or -1 with err set, and then it is one.
  */
 int net_use(struct net_device *net, unsigned int pairs, struct err *err);
+
+/*
+ * net_may_change() - whether the driver may have its taps changed once more now, which is counted:
+ * NET_CHANGES at once, and then one in NET_CHANGE_MS. The host's kernel has one lock for what any
+ * interface is, and a driver could have it taken without end.
+ */
+#define NET_CHANGES   16u
+#define NET_CHANGE_MS 1000u
+bool net_may_change(struct net_device *net);
 
 /* --- net_receive.c, net_send.c -- */
 

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #define F(name) (1ull << VIRTIO_NET_F_##name)
 
@@ -53,6 +54,21 @@ int net_use(struct net_device *net, unsigned int pairs, struct err *err)
 	return 0;
 }
 
+bool net_may_change(struct net_device *net)
+{
+	struct timespec now = { 0 };
+	uint64_t ms;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	if (net->changes_paid < ms)
+		net->changes_paid = ms;
+	if (net->changes_paid + NET_CHANGE_MS > ms + NET_CHANGES * NET_CHANGE_MS)
+		return false;
+	net->changes_paid += NET_CHANGE_MS;
+	return true;
+}
+
 int net_control_queue(const struct net_device *net)
 {
 	if (!(net->device.features & F(CTRL_VQ)))
@@ -74,7 +90,10 @@ static uint8_t obey(struct net_device *net, struct chain *chain)
 	    chain_read(chain, &command, sizeof(command)) != sizeof(command))
 		return VIRTIO_NET_ERR;
 	pairs = le16toh(command.virtqueue_pairs);
-	if (pairs < 1 || pairs > net->pair_count || net_use(net, pairs, &err) < 0)
+	if (pairs == net->in_use)
+		return VIRTIO_NET_OK;
+	if (pairs < 1 || pairs > net->pair_count || !net_may_change(net) ||
+	    net_use(net, pairs, &err) < 0)
 		return VIRTIO_NET_ERR;
 	return VIRTIO_NET_OK;
 }

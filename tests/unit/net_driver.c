@@ -22,7 +22,7 @@
 
 static const uint8_t mac[6] = { 2, 0, 0, 0, 0, 7 };
 
-unsigned int net_offloads;
+unsigned int net_offloads, net_changes;
 
 static struct net_driver *current;
 
@@ -40,6 +40,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	va_list arguments;
 
 	va_start(arguments, request);
+	net_changes++;
 	if (request == TUNSETOFFLOAD)
 		net_offloads = va_arg(arguments, unsigned int);
 	else if (request == TUNSETQUEUE)

@@ -32,8 +32,8 @@ struct net_driver {
 	struct err broken_by;
 };
 
-/* What TUNSETOFFLOAD was last called with. */
-extern unsigned int net_offloads;
+/* What TUNSETOFFLOAD was last called with; how often that or TUNSETQUEUE was called. */
+extern unsigned int net_offloads, net_changes;
 
 /*
  * net_driver_init() - a network card with these features, its driver ready, of one pair of queues;
