@@ -70,7 +70,7 @@ void limits_common(const struct oci_linux_resources *r, const char *suffix, stru
 	if (r->pids && r->pids->has_limit && r->pids->limit > 0)
 		settings_add(out, "pids", "pids.max", "%" PRId64, r->pids->limit);
 	else if (r->pids && r->pids->has_limit)
-		settings_add(out, "pids", "pids.max", "max");
+		settings_add(out, "pids", "pids.max", "max")->may_lack = true;
 	for (size_t i = 0; i < r->n_hugepage_limits; i++)
 		add_hugepages(&r->hugepage_limits[i], suffix, out);
 	for (size_t i = 0; i < r->n_rdma; i++)

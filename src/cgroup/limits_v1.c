@@ -20,6 +20,13 @@ static void add_number(struct settings *out, const char *controller, const char 
 	settings_add(out, controller, file, "%" PRId64, number);
 }
 
+/* One that -1 takes away. */
+static void add_limit(struct settings *out, const char *controller, const char *file, int64_t limit)
+{
+	add_number(out, controller, file, limit);
+	out->items[out->count - 1].may_lack = limit < 0;
+}
+
 static int memory_v1(const struct oci_memory *memory, const struct limits_now *now,
 		     struct settings *out, struct err *err)
 {
@@ -30,7 +37,7 @@ static int memory_v1(const struct oci_memory *memory, const struct limits_now *n
 	if (memory->limit < 0 && !swap)
 		swap = -1; /* memory cannot have more than memory and swap together */
 	if (memory->limit)
-		add_number(out, "memory", MEMORY_LIMIT, memory->limit);
+		add_limit(out, "memory", MEMORY_LIMIT, memory->limit);
 	if (swap) {
 		add_number(out, "memory", MEMORY_SWAP, swap);
 		out->items[out->count - 1].may_lack = swap < 0 || !limits_kernel_swaps();
@@ -59,7 +66,7 @@ static void cpu_v1(const struct oci_cpu *cpu, struct settings *out)
 	if (cpu->period)
 		settings_add(out, "cpu", "cpu.cfs_period_us", "%" PRIu64, cpu->period);
 	if (cpu->quota)
-		add_number(out, "cpu", "cpu.cfs_quota_us", cpu->quota < 0 ? -1 : cpu->quota);
+		add_limit(out, "cpu", "cpu.cfs_quota_us", cpu->quota < 0 ? -1 : cpu->quota);
 	if (cpu->has_burst)
 		settings_add(out, "cpu", "cpu.cfs_burst_us", "%" PRIu64, cpu->burst);
 	if (cpu->realtime_period)

@@ -24,7 +24,7 @@ static int not_in_v2(const char *what, const char *instead, struct err *err)
 static void add_bytes(struct settings *out, const char *file, int64_t bytes)
 {
 	if (bytes < 0)
-		settings_add(out, "memory", file, "max");
+		settings_add(out, "memory", file, "max")->may_lack = str_eq(file, "memory.max");
 	else
 		settings_add(out, "memory", file, "%" PRId64, bytes);
 }
@@ -87,7 +87,8 @@ static void cpu_max(const struct oci_cpu *cpu, const struct limits_now *now, str
 		snprintf(period, sizeof(period), " %" PRIu64, cpu->period);
 	/* A period that is left out stays as it is. */
 	if (cpu->quota || cpu->period)
-		settings_add(out, "cpu", "cpu.max", "%s%s", quota, period);
+		settings_add(out, "cpu", "cpu.max", "%s%s", quota, period)->may_lack =
+			str_eq(quota, "max");
 	if (cpu->has_burst)
 		settings_add(out, "cpu", "cpu.max.burst", "%" PRIu64, cpu->burst);
 }

@@ -19,7 +19,9 @@ struct setting {
 	char *file, *value;
 	/* Written instead where the file does not exist; NULL: nothing. */
 	char *other_file, *other_value;
-	bool may_lack; /* nothing is lost where there is no such file: the limit holds without it */
+	/* Nothing is lost where there is no such file, or controller: the limit holds without it.
+	 */
+	bool may_lack;
 	bool deferred;
 };
 

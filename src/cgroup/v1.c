@@ -63,7 +63,7 @@ static int check_controllers(const struct layout *layout, const struct settings 
 	for (size_t i = 0; i < settings->count; i++) {
 		const struct setting *s = &settings->items[i];
 
-		if (!s->controller || layout_find(layout, s->controller))
+		if (!s->controller || s->may_lack || layout_find(layout, s->controller))
 			continue;
 		err_set(err, 0, "set %s: the cgroup controller '%s' is not mounted", s->file,
 			s->controller);

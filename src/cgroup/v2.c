@@ -143,10 +143,12 @@ static int enable(const char *mount, const char *directory, int dirfd,
 
 	if (!present)
 		return -1;
-	for (size_t i = 0; i < settings->count; i++)
-		if (settings->items[i].controller &&
-		    !list_has(present, settings->items[i].controller))
-			want(&w, settings->items[i].controller);
+	for (size_t i = 0; i < settings->count; i++) {
+		const struct setting *s = &settings->items[i];
+
+		if (s->controller && !s->may_lack && !list_has(present, s->controller))
+			want(&w, s->controller);
+	}
 	w.required = w.count;
 	for (size_t i = 0; i < ARRAY_LEN(for_statistics); i++)
 		if (!list_has(present, for_statistics[i]))

@@ -7,13 +7,19 @@
 #include "cgroup/convert.h"
 #include "cgroup/layout.h"
 #include "cgroup/settings.h"
+#include "cgroup/v2.h"
 #include "cgroup/cgroup.h"
+#include "base/file.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "oci/config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const struct limits_now fresh;
@@ -201,6 +207,60 @@ static void test_others(void **state)
 	refuse(settings_v2, "{\"network\":{\"classID\":1}}", "nftables");
 }
 
+static void put(int dirfd, const char *file, const char *text)
+{
+	struct err err = { 0 };
+
+	if (file_replace(dirfd, file, text, strlen(text), 0600, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+/* A directory that is as a v2 hierarchy without the controllers of pids and memory. */
+static int make_hierarchy(char *mount)
+{
+	int dirfd;
+
+	assert_non_null(mkdtemp(mount));
+	dirfd = open(mount, O_RDONLY | O_DIRECTORY);
+	assert_true(dirfd >= 0);
+	put(dirfd, "cgroup.controllers", "io\n");
+	put(dirfd, "cgroup.subtree_control", "");
+	assert_int_equal(mkdirat(dirfd, "c", 0700), 0);
+	put(dirfd, "c/cgroup.controllers", "");
+	put(dirfd, "c/cgroup.type", "domain\n");
+	return dirfd;
+}
+
+/* Without a controller there is no limit, which is what "unlimited" asks for. */
+static void test_unlimited_needs_no_controller(void **state)
+{
+	static const char *const unlimited =
+		"{\"pids\":{\"limit\":-1},\"memory\":{\"limit\":-1,\"swap\":-1},"
+		"\"cpu\":{\"quota\":-1}}";
+	char mount[] = "/tmp/moat-test-hierarchy-XXXXXX";
+	struct oci_linux_resources *none = resources_parse(unlimited);
+	struct oci_linux_resources *some = resources_parse("{\"pids\":{\"limit\":5}}");
+	struct err err = { 0 };
+	int dirfd = make_hierarchy(mount);
+	char *text;
+
+	assert_int_equal(v2_adopt(mount, "/c", some, &err), -1);
+	assert_non_null(strstr(err.text, "'pids', which is not in"));
+	if (v2_adopt(mount, "/c", none, &err) < 0)
+		fail_msg("%s", err.text);
+	put(dirfd, "c/cgroup.controllers", "pids memory\n");
+	put(dirfd, "c/pids.max", "5\n");
+	if (v2_update(mount, "/c", none, &err) < 0)
+		fail_msg("%s", err.text);
+	text = file_read(dirfd, "c/pids.max", 100, NULL, NULL);
+	assert_string_equal(text, "max");
+	free(text);
+	oci_linux_resources_free(none);
+	oci_linux_resources_free(some);
+	close(dirfd);
+	assert_int_equal(path_remove_tree(AT_FDCWD, mount, &err), 0);
+}
+
 static void test_unified(void **state)
 {
 	struct oci_linux_resources *r =
@@ -276,10 +336,15 @@ static void test_resolve(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_weights), cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_memory),	cmocka_unit_test(test_cpu),
-		cmocka_unit_test(test_others),	cmocka_unit_test(test_unified),
-		cmocka_unit_test(test_lists),	cmocka_unit_test(test_resolve),
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_unified),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_resolve),
+		cmocka_unit_test(test_unlimited_needs_no_controller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
