@@ -2,23 +2,11 @@
 /* What cannot be done with a container as it is, in the words that the user is told. */
 #include "runtime/private.h"
 
-#include "oci/record.h"
-
-/* One that is created may be paused, too, and is not the less created for it. */
-static const char *state_in_words(const struct instance *instance)
-{
-	enum status status = instance_status(instance);
-
-	if (status == STATUS_CREATED && instance->record->paused)
-		status = STATUS_PAUSED;
-	return status_name(status);
-}
-
 int instance_wrong_state(const struct instance *instance, const char *action, const char *hint,
 			 struct err *err)
 {
 	return err_set(err, ERR_NOT_RUNNING, "cannot %s container %s: it is %s%s", action,
-		       instance->container.id, state_in_words(instance), hint);
+		       instance->container.id, status_name(instance_status(instance)), hint);
 }
 
 int instance_has(const struct instance *instance, bool has, const char *action, struct err *err)

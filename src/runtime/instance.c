@@ -142,9 +142,9 @@ enum status instance_status(const struct instance *instance)
 		return STATUS_STOPPED;
 	if (record->creating)
 		return STATUS_CREATING;
-	if (!record->started)
-		return STATUS_CREATED;
-	return record->paused ? STATUS_PAUSED : STATUS_RUNNING;
+	if (record->paused) /* before or after its start: nobody is awake in it */
+		return STATUS_PAUSED;
+	return record->started ? STATUS_RUNNING : STATUS_CREATED;
 }
 
 /* Those that are not the engines' business: beside a container that is there, or was. */
@@ -178,10 +178,12 @@ static int drop_mark(struct instance *instance, bool *mark)
 
 int instance_start(struct instance *instance, struct err *err)
 {
-	if (instance_status(instance) != STATUS_CREATED)
-		return instance_wrong_state(instance, "start", "", err);
-	if (instance->record->paused) /* nobody is awake who could run the program */
+	enum status status = instance_status(instance);
+
+	if (status == STATUS_PAUSED && !instance->record->started)
 		return instance_wrong_state(instance, "start", ": resume it first", err);
+	if (status != STATUS_CREATED)
+		return instance_wrong_state(instance, "start", "", err);
 	if (instance_config(instance, err) < 0 ||
 	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
@@ -258,13 +260,14 @@ int instance_pause(struct instance *instance, struct err *err)
 	return 0;
 }
 
-/* Also where the record does not say "paused": a pause that was killed may have frozen it. */
+/* The record says "paused" before it is so and until it is no more: also after a command's crash. */
 int instance_resume(struct instance *instance, struct err *err)
 {
 	enum status status = instance_status(instance);
 
-	if (status == STATUS_STOPPED || status == STATUS_CREATING)
-		return instance_wrong_state(instance, "resume", "", err);
+	if (status != STATUS_PAUSED)
+		return instance_wrong_state(instance, "resume",
+					    status == STATUS_STOPPED ? "" : ", not paused", err);
 	if (instance_has(instance, instance->engine->resume, "resume", err) < 0)
 		return -1;
 	if (instance->engine->resume(&instance->container, err) < 0)

@@ -90,6 +90,23 @@ class LikeRunc(Case):
         self.both("delete", name)
         self.both("delete", "--force", name)
 
+    def test_states(self):
+        """What each can be asked in every state, and what else is done there; the last leads on to the next state."""
+        asked = ("events --stats", "ps", "ps --format json", "update --pids-limit 50", "exec {} true", "kill {} 0")
+        states = (("created", "resume", "pause"), ("paused", "pause", "start", "delete", "resume"), ("created", "start"),
+                  ("running", "start", "resume", "delete", "pause"), ("paused", "pause", "start", "delete", "resume"),
+                  ("running", "kill {} KILL"), ("stopped", "start", "resume", "pause", "delete"))
+        self.bundle("sleep", "1000")
+        name = self.pair()
+        self.both("create", "--bundle", self.bundle_path, name)
+        for state, *commands in states:
+            for moat in (self.moat, self.runc):
+                self.wait_until(lambda moat=moat: json.loads(moat("state", name).stdout)["status"] == state, state)
+            for line in (*asked, *commands):
+                words = (line if "{}" in line else line + " {}").format(name).split()
+                with self.subTest(line, state=state):
+                    self.both(*words)
+
     def compare_state(self, name, status):
         for command in (["state", name], ["list", "--format", "json"]):
             ours, theirs = (json.loads(out) for out in self.both(*command))

@@ -51,15 +51,22 @@ class Control(Case):
         self.ok("resume", name)
         self.assertEqual(self.state(name)["status"], "running")
         self.wait_until(lambda: cpu_ticks(pid) > before, "it runs again")
+        self.refused("resume", name, says=(name, "running, not paused"))
         self.ok("delete", "--force", name)
 
     def test_paused_before_its_start(self):
         """Start would wait for a program that cannot run."""
         self.bundle("sleep", "1000")
         name = self.create()
+        self.refused("resume", name, says=(name, "created, not paused"))
         self.ok("pause", name)
+        self.assertEqual(self.state(name)["status"], "paused")
+        self.refused("pause", name, says=(name, "paused"))
         self.refused("start", name, says=(name, "paused", "resume"))
+        self.refused("exec", name, "true", says=(name, "--ignore-paused"))
+        self.refused("delete", name, says=(name, "paused", "--force"))
         self.ok("resume", name)
+        self.assertEqual(self.state(name)["status"], "created")
         self.ok("start", name)
         self.assertEqual(self.state(name)["status"], "running")
         self.ok("pause", name)
