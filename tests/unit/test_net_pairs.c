@@ -198,10 +198,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup_pairs, traffic_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(pairs),
-		TEST(commands_that_are_wrong),
-		TEST(changes_are_few),
-		TEST(pairs_are_apart),
+		TEST(pairs),	       TEST(commands_that_are_wrong),
+		TEST(changes_are_few), TEST(pairs_are_apart),
 		TEST(fewer_taps),
 	};
 
