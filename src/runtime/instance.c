@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "oci/config.h"
-#include "oci/processes.h"
 #include "oci/record.h"
 #include "oci/settings.h"
 #include "oci/state.h"
@@ -260,7 +259,8 @@ int instance_pause(struct instance *instance, struct err *err)
 	return 0;
 }
 
-/* The record says "paused" before it is so and until it is no more: also after a command's crash. */
+/* The record says "paused" before it is so and until it is no more: also after a command's crash.
+ */
 int instance_resume(struct instance *instance, struct err *err)
 {
 	enum status status = instance_status(instance);
@@ -288,59 +288,6 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 	if (instance_config(instance, err) < 0)
 		return -1;
 	return instance->engine->update(&instance->container, resources, err);
-}
-
-struct moat_stats *instance_stats(struct instance *instance, struct err *err)
-{
-	enum status status = instance_status(instance);
-
-	if (status == STATUS_STOPPED || status == STATUS_CREATING)
-		return instance_wrong_state(instance, "read the statistics of", "", err), NULL;
-	if (instance_has(instance, instance->engine->stats, "read the statistics of", err) < 0)
-		return NULL;
-	return instance->engine->stats(&instance->container, err);
-}
-
-int instance_oom_watch(struct instance *instance, struct err *err)
-{
-	if (instance_has(instance, instance->engine->oom_watch, "watch", err) < 0)
-		return -1;
-	return instance->engine->oom_watch(&instance->container, err);
-}
-
-int instance_processes(struct instance *instance, pid_t **pids, size_t *count, struct err *err)
-{
-	enum status status = instance_status(instance);
-
-	*pids = NULL;
-	*count = 0;
-	if (status == STATUS_CREATING)
-		return instance_wrong_state(instance, "list the processes of", "", err);
-	if (status == STATUS_STOPPED) {
-		/* Without a pid namespace, what init started may have outlived it. */
-		if (instance->container.cgroup_path && instance->engine->processes)
-			instance->engine->processes(&instance->container, pids, count, NULL);
-		return 0;
-	}
-	if (instance_has(instance, instance->engine->processes, "list the processes of", err) < 0)
-		return -1;
-	return instance->engine->processes(&instance->container, pids, count, err);
-}
-
-bool instance_describes(const struct instance *instance)
-{
-	return instance->engine->describe != NULL;
-}
-
-struct moat_processes *instance_describe(struct instance *instance, struct err *err)
-{
-	enum status status = instance_status(instance);
-
-	if (status == STATUS_CREATING)
-		return instance_wrong_state(instance, "list the processes of", "", err), NULL;
-	if (status == STATUS_STOPPED)
-		return moat_processes_new();
-	return instance->engine->describe(&instance->container, err);
 }
 
 /*
