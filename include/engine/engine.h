@@ -129,7 +129,10 @@ struct engine_ops {
 		      struct err *err);
 	/* What it has used so far: for moat_stats_free(), or NULL with err set. */
 	struct moat_stats *(*stats)(struct container *container, struct err *err);
-	/* A descriptor that becomes readable when memory runs out; see cgroup_oom_watch(). */
+	/*
+	 * A descriptor that becomes readable when memory runs out; see cgroup_oom_watch(). At level
+	 * vm what is read from it is moat_memory_stats.oom_kills, a uint64_t.
+	 */
 	int (*oom_watch)(struct container *container, struct err *err);
 	/* The pids of all its processes as the host sees them; *pids is to be freed. */
 	int (*processes)(struct container *container, pid_t **pids, size_t *count, struct err *err);

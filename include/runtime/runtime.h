@@ -147,7 +147,7 @@ int instance_update_shares(struct instance *instance, const char *l3, const char
 /* instance_stats() - what it has used so far: for moat_stats_free(), or NULL with err set. */
 struct moat_stats *instance_stats(struct instance *instance, struct err *err);
 
-/* instance_oom_watch() - a descriptor that becomes readable when memory runs out in it, or -1. */
+/* instance_oom_watch() - of engine_ops.oom_watch(): the descriptor, or -1 with err set. */
 int instance_oom_watch(struct instance *instance, struct err *err);
 
 /*

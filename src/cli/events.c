@@ -54,49 +54,69 @@ static void print_event(const struct instance *instance, const char *type, struc
 	fflush(stdout);
 }
 
-/* Prints the statistics, and a line of its own where memory ran out since the last time. */
-static int print_stats(struct instance *instance, bool oom_only, uint64_t *oom_kills,
-		       struct err *err)
+/* What is followed, and how much of it was told. */
+struct follow {
+	struct instance *instance;
+	struct pollfd oom;  /* instance_oom_watch() */
+	uint64_t oom_kills; /* that a line was printed for, or that there were before */
+	bool owed;	    /* a line, for what has happened and is not counted yet */
+};
+
+/* Of what is counted a line is printed once, whoever tells of it first. */
+static void print_oom(struct follow *follow, uint64_t oom_kills)
 {
-	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats = instance_stats(instance, err);
+	if (oom_kills <= follow->oom_kills)
+		return;
+	print_event(follow->instance, "oom", NULL);
+	follow->oom_kills = oom_kills;
+}
+
+/* Prints the statistics, and a line of its own where memory ran out since the last time. */
+static int print_stats(struct follow *follow, bool oom_only, struct err *err)
+{
+	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats =
+		instance_stats(follow->instance, err);
 
 	if (!stats)
 		return -1;
-	if (stats->memory->oom_kills > *oom_kills)
-		print_event(instance, "oom", NULL);
-	*oom_kills = stats->memory->oom_kills;
+	print_oom(follow, stats->memory->oom_kills);
 	if (!oom_only)
-		print_event(instance, "stats", stats);
+		print_event(follow->instance, "stats", stats);
 	return 0;
 }
 
 /* The kernel tells of lack of memory before it counts the process that it ends. */
-static int print_oom(struct instance *instance, uint64_t *oom_kills, struct err *err)
+static int print_owed(struct follow *follow, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = 50000000 };
-	uint64_t before = *oom_kills;
+	uint64_t before = follow->oom_kills;
 
-	for (int tries = 0; tries < 20 && *oom_kills == before; tries++) {
+	for (int tries = 0; tries < 20 && follow->oom_kills == before; tries++) {
 		if (tries > 0)
 			nanosleep(&pause, NULL);
-		if (print_stats(instance, true, oom_kills, err) < 0)
+		if (print_stats(follow, true, err) < 0)
 			return -1;
 	}
+	follow->owed = false;
 	return 0;
 }
 
-/* Whether whoever tells of lack of memory said so just now. */
-static bool was_told(struct pollfd *oom)
+/* Takes what there is to hear of lack of memory: a machine says how much, the kernel that it is. */
+static void hear(struct follow *follow)
 {
-	char drained[4096];
+	uint64_t words[512]; /* of one message; or of many events */
+	struct pollfd *oom = &follow->oom;
 	ssize_t n;
 
 	if (!(oom->revents & (POLLIN | POLLHUP | POLLERR)))
-		return false;
-	n = read(oom->fd, drained, sizeof(drained));
+		return;
+	n = read(oom->fd, words, sizeof(words));
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		oom->fd = -1; /* it has gone */
-	return n > 0;
+	if (follow->instance->container.isolation != ISOLATION_VM)
+		follow->owed = n > 0 || follow->owed;
+	else if (n == (ssize_t)sizeof(words[0]))
+		print_oom(follow, words[0]);
 }
 
 /*
@@ -104,57 +124,62 @@ static bool was_told(struct pollfd *oom)
  * gone then, but its word came before; a cgroup on the host is there until the container is
  * deleted.
  */
-static void print_last(struct instance *instance, struct pollfd *oom, bool owed, uint64_t oom_kills)
+static void print_last(struct follow *follow)
 {
 	_cleanup_(moat_stats_free_pointer) struct moat_stats *stats = NULL;
+	struct instance *instance = follow->instance;
 
 	if (instance->container.isolation == ISOLATION_VM) {
-		owed = (poll(oom, 1, 0) > 0 && was_told(oom)) || owed;
+		while (poll(&follow->oom, 1, 0) > 0)
+			hear(follow);
 	} else {
 		stats = instance->engine->stats(&instance->container, NULL);
-		owed = stats && stats->memory->oom_kills > oom_kills;
+		if (stats)
+			print_oom(follow, stats->memory->oom_kills);
 	}
-	if (owed)
-		print_event(instance, "oom", NULL);
+}
+
+static int follow_to_end(struct follow *follow, int milliseconds, struct err *err)
+{
+	const struct timespec ending = { .tv_nsec = 50000000 }; /* what does not run stops soon */
+
+	while (instance_status(follow->instance) != STATUS_STOPPED) {
+		bool woken = poll(&follow->oom, 1, milliseconds) > 0;
+		int r = 0;
+
+		if (woken)
+			hear(follow);
+		if (follow->owed)
+			r = print_owed(follow, err);
+		else if (!woken)
+			r = print_stats(follow, false, err);
+		if (r == 0)
+			continue;
+		if (err->code != ERR_NOT_RUNNING &&
+		    instance_status(follow->instance) != STATUS_STOPPED)
+			return -1;
+		nanosleep(&ending, NULL);
+	}
+	print_last(follow);
+	return 0;
 }
 
 static int follow(struct instance *instance, int milliseconds, struct err *err)
 {
 	_cleanup_fd_ int oom = instance_oom_watch(instance, NULL);
 	_cleanup_(moat_stats_free_pointer) struct moat_stats *first = instance_stats(instance, err);
-	uint64_t oom_kills;
-	struct pollfd poll_oom = { .fd = oom, .events = POLLIN };
-	const struct timespec ending = { .tv_nsec = 50000000 }; /* what does not run stops soon */
-	bool owed = false;
+	struct follow follow = { .instance = instance, .oom = { .fd = oom, .events = POLLIN } };
 
 	if (!first)
 		return -1;
-	oom_kills = first->memory->oom_kills;
-	while (instance_status(instance) != STATUS_STOPPED) {
-		bool woken = poll(&poll_oom, 1, milliseconds) > 0;
-		int r = 0;
-
-		owed = (woken && was_told(&poll_oom)) || owed;
-		if (owed)
-			r = print_oom(instance, &oom_kills, err);
-		else if (!woken)
-			r = print_stats(instance, false, &oom_kills, err);
-		if (r == 0) {
-			owed = false;
-			continue;
-		}
-		if (err->code != ERR_NOT_RUNNING && instance_status(instance) != STATUS_STOPPED)
-			return -1;
-		nanosleep(&ending, NULL);
-	}
-	print_last(instance, &poll_oom, owed, oom_kills);
-	return 0;
+	follow.oom_kills = first->memory->oom_kills;
+	return follow_to_end(&follow, milliseconds, err);
 }
 
 static int events(struct runtime *runtime, int argc, char **argv, struct err *err)
 {
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
-	uint64_t oom_kills = UINT64_MAX;
+	struct follow once = { .oom_kills = UINT64_MAX };
 	int milliseconds;
 
 	if (parse_interval(interval, &milliseconds, err) < 0)
@@ -162,8 +187,9 @@ static int events(struct runtime *runtime, int argc, char **argv, struct err *er
 	instance = instance_load(runtime, argv[0], false, err);
 	if (!instance)
 		return -1;
+	once.instance = instance;
 	if (stats_once)
-		return print_stats(instance, false, &oom_kills, err);
+		return print_stats(&once, false, err);
 	return follow(instance, milliseconds, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Questions about the container, and its limits. An answer is a text in the file that came with the
- * request: it may be long. Who watches the memory keeps the connection, and gets a byte each time.
+ * request: it may be long.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -9,7 +9,6 @@
 #include "vm/monitor.h"
 
 #include <string.h>
-#include <sys/socket.h>
 
 #define ASK_TIMEOUT_MS 10000
 
@@ -104,62 +103,4 @@ void asking_update(struct client *client, const struct control_request *request,
 	client->waiting = true;
 	if (update(client, request, file, &err) < 0)
 		client_reply(client, &err);
-}
-
-static void tell_watchers(struct monitor *monitor)
-{
-	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++) {
-		struct client *client = &monitor->clients[i];
-
-		if (client->watching && client->source.fd >= 0)
-			(void)send(client->source.fd, "m", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	}
-}
-
-static void counted(void *data, uint64_t count, const struct err *err);
-
-static void watch(struct monitor *monitor)
-{
-	struct err err;
-
-	if (agent_watch_memory(monitor->agent, monitor->container->id, monitor->oom_kills, counted,
-			       monitor, &err) < 0)
-		log_debug("%s", err.text);
-}
-
-/* What there was before anybody watched is not told. */
-static void counted(void *data, uint64_t count, const struct err *err)
-{
-	struct monitor *monitor = data;
-
-	if (err) {
-		monitor->watching = false;
-		return;
-	}
-	if (monitor->oom_kills != UINT64_MAX && count > monitor->oom_kills)
-		tell_watchers(monitor);
-	monitor->oom_kills = count;
-	watch(monitor);
-}
-
-void asking_watch(struct client *client)
-{
-	struct monitor *monitor = client->monitor;
-	const struct err done = { 0 };
-	int watchers = 0;
-
-	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
-		watchers += monitor->clients[i].watching && monitor->clients[i].source.fd >= 0;
-	if (!is_there(monitor) || watchers >= MONITOR_WATCHERS_MAX) {
-		client_refuse(client, watchers ? "too many watch the container's memory already"
-					       : "the container is not running");
-		return;
-	}
-	client->watching = true;
-	(void)send(client->source.fd, &done, sizeof(done), MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (monitor->watching)
-		return;
-	monitor->watching = true;
-	monitor->oom_kills = UINT64_MAX;
-	watch(monitor);
 }

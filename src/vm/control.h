@@ -34,7 +34,11 @@ enum control_type {
 	/* file: gets the answer, JSON of moat_stats or of moat_processes */
 	CONTROL_STATS,
 	CONTROL_PROCESSES,
-	CONTROL_WATCH, /* after the reply: a byte each time memory runs out */
+	/*
+	 * After the reply: each time memory runs out a uint64_t, how many processes of the
+	 * container the OOM killer has ended so far.
+	 */
+	CONTROL_WATCH,
 };
 
 /* A descriptor that comes with the request, after the file. */

@@ -143,6 +143,7 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 		return;
 	}
 	monitor_note("exited");
+	watching_last(monitor);
 	monitor->ran_out = oom;
 	if (oom)
 		log_warning("the workload ran out of memory");
@@ -384,6 +385,7 @@ int monitor_main(struct machine *machine, int ready_fd)
 		monitor_fail(&monitor, &err);
 	executions_close(&monitor);
 	pausing_close(&monitor);
+	watching_close(&monitor);
 	requests_close(&monitor);
 	starting_close(&monitor, true);
 	machine_close(machine);

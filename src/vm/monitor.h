@@ -38,7 +38,7 @@ struct client {
 	struct monitor *monitor;
 	struct source source; /* fd -1: it has gone, or was never there */
 	bool waiting;	      /* a call to the agent is open for it */
-	bool watching;	      /* gets a byte each time memory runs out */
+	bool watching;	      /* is told when memory runs out */
 	int file;	      /* for the answer; -1: none */
 	uint32_t signal;      /* that it asked for */
 };
@@ -51,6 +51,15 @@ struct pausing {
 	bool paused;		 /* as the vmm has said */
 	char *stats, *processes; /* the guest's last words; NULL: it had none */
 	struct source timer;	 /* fd 0: not needed yet */
+};
+
+/* What the agent tells of lack of memory. */
+struct watching {
+	bool asked;	     /* it was, to tell, or is about to be */
+	bool first;	     /* it has not answered yet */
+	bool resting;	     /* it is asked again when the timer has run out */
+	uint64_t oom_kills;  /* as it told last */
+	struct source timer; /* fd 0: not needed yet */
 };
 
 /* A start, until it is answered. */
@@ -75,8 +84,7 @@ struct monitor {
 	struct execution *executions;
 	unsigned int n_executions;
 	struct pausing pausing;
-	bool watching;	      /* the agent was asked to tell of lack of memory */
-	uint64_t oom_kills;   /* as it told; UINT64_MAX: nothing yet */
+	struct watching watching;
 	bool ran_out;	      /* of memory: the guest killed a process of the workload */
 	bool killed;	      /* SIGKILL was sent: the end is near, or made */
 	bool given_up;	      /* after the workload's end: they are not waited for any more */
@@ -170,7 +178,13 @@ void pausing_close(struct monitor *monitor);
 
 void asking_begin(struct client *client, bool processes, int *file);
 void asking_update(struct client *client, const struct control_request *request, int file);
-void asking_watch(struct client *client);
+
+/* --- watching.c: lack of memory in the guest -- */
+
+void watching_begin(struct client *client);
+/* watching_last() - the workload has ended: what there is to tell of it is told without delay. */
+void watching_last(struct monitor *monitor);
+void watching_close(struct monitor *monitor);
 
 /* --- starting.c: the start of the workload -- */
 

@@ -147,7 +147,7 @@ static void serve(struct client *client, const struct control_request *request, 
 		asking_update(client, request, fds[0]);
 		break;
 	case CONTROL_WATCH:
-		asking_watch(client);
+		watching_begin(client);
 		break;
 	default:
 		client_refuse(client, "the container's monitor does not know this request");

@@ -231,9 +231,9 @@ class Control(Case):
         open(os.path.join(self.rootfs, "go"), "w").close()
         said = [json.loads(line)["type"] for line in process.stdout]
         self.assertEqual(process.wait(timeout=10 * host.TIME_SCALE), 0)
-        self.assertEqual(said.count("oom"), 1, said)
         self.wait_status(name, "stopped")
         self.ok("delete", name)
+        self.assertEqual(said.count("oom"), 1, said)
 
 
 @at_levels("plain", "vm")

@@ -189,6 +189,7 @@ int host_teardown(void **state)
 	agent_free(monitor.agent);
 	executions_close(&monitor);
 	pausing_close(&monitor);
+	watching_close(&monitor);
 	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++) {
 		fd_replace(&monitor.clients[i].source.fd, -1);
 		fd_replace(&monitor.clients[i].file, -1);

@@ -9,12 +9,14 @@
 #include "vm/control.h"
 #include "vmm/vmm.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -336,27 +338,94 @@ static void answer_count(size_t index, uint64_t count)
 	answer_with(index, &response.base);
 }
 
+static void expect_told(int fd, uint64_t expected)
+{
+	uint64_t count;
+
+	assert_int_equal(recv(fd, &count, sizeof(count), 0), sizeof(count));
+	assert_int_equal(count, expected);
+}
+
+static void wait_for_timer(void)
+{
+	struct pollfd timer = { .fd = monitor.watching.timer.fd, .events = POLLIN };
+
+	assert_int_equal(poll(&timer, 1, 60000), 1);
+	host_run();
+}
+
 static void test_lack_of_memory(void **state)
 {
-	char byte;
-
-	asking_watch(&monitor.clients[0]);
+	watching_begin(&monitor.clients[0]);
 	host_run();
 	expect_reply(ours[0], "");
 	expect_seen(0, "Watch 18446744073709551615");
 	answer_count(0, 3); /* before anybody watched */
 	expect_seen(1, "Watch 3");
 	expect_silence(ours[0]);
-	asking_watch(&monitor.clients[1]);
+	watching_begin(&monitor.clients[1]);
 	expect_reply(ours[1], "");
 	assert_int_equal(n_seen, 2);
 	answer_count(1, 4);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(recv(ours[i], &byte, 1, 0), 1);
+		expect_told(ours[i], 4);
+	wait_for_timer();
 	expect_seen(2, "Watch 4");
 	refuse(2, TTRPC_NOT_FOUND, "gone");
-	assert_false(monitor.watching);
+	assert_false(monitor.watching.asked);
 	expect_silence(ours[0]);
+	/* It is asked again for the next one who watches. */
+	watching_begin(&monitor.clients[2]);
+	host_run();
+	expect_seen(3, "Watch 18446744073709551615");
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* An agent that never lacks an answer is asked a few times a second, whatever it says. */
+static void test_agent_that_says_too_much(void **state)
+{
+	static const uint64_t counts[] = { UINT64_MAX, 5, UINT64_MAX, 0, 0, UINT64_MAX - 1 };
+	double begin = seconds();
+
+	watching_begin(&monitor.clients[0]);
+	host_run();
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		answer_count(i, counts[i]);
+		if (i > 0)
+			wait_for_timer();
+		assert_int_equal(n_seen, i + 2);
+	}
+	assert_true(seconds() - begin > 0.2 * (ARRAY_LEN(counts) - 1));
+	expect_reply(ours[0], "");
+	expect_told(ours[0], UINT64_MAX);
+	expect_told(ours[0], UINT64_MAX - 1);
+	expect_silence(ours[0]);
+}
+
+/* What happens in the time until it is asked again is told before the end. */
+static void test_last_lack_of_memory(void **state)
+{
+	watching_begin(&monitor.clients[0]);
+	host_run();
+	expect_reply(ours[0], "");
+	answer_count(0, 0);
+	watching_last(&monitor); /* it is being asked already */
+	host_run();
+	assert_int_equal(n_seen, 2);
+	answer_count(1, 1);
+	expect_told(ours[0], 1);
+	watching_last(&monitor);
+	host_run();
+	expect_seen(2, "Watch 1");
+	answer_count(2, 2);
+	expect_told(ours[0], 2);
 }
 
 int main(void)
@@ -377,6 +446,8 @@ int main(void)
 		TEST(test_vmm_that_says_too_much),
 		TEST(test_vmm_that_says_too_early),
 		TEST(test_lack_of_memory),
+		TEST(test_agent_that_says_too_much),
+		TEST(test_last_lack_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
