@@ -73,7 +73,8 @@ struct vmm_config {
 
 /*
  * Lists of host ports are the monitor's; the guest connects to these well-known ones first.
- * Every further stream has a port that the monitor chose and told the agent of.
+ * Every further stream has a port that the monitor drew and told the agent of: the workload may
+ * connect, too, and is not to guess it.
  */
 #define VMM_PORT_CONTROL 1u  /* ttrpc: the agent serves, the monitor asks */
 #define VMM_PORT_FIRST	 16u /* the first port for streams */

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #define CALL_TIMEOUT_MS 10000
 #define OUTPUT_WAIT_S	1
-#define TEXTS		3 /* user, cgroup, process */
+#define TEXTS		3      /* user, cgroup, process */
+#define PORT_FIRST	65536u /* of those that are drawn; below are well-known ones */
 
 struct execution {
 	struct monitor *monitor;
@@ -249,6 +251,28 @@ static void started(void *data, const struct err *err)
 		end(execution);
 }
 
+static bool is_taken(const struct monitor *monitor, uint32_t port)
+{
+	for (const struct execution *e = monitor->executions; e; e = e->next)
+		for (int i = 0; i < 3; i++)
+			if (e->stdio.stream[i].port == port)
+				return true;
+	return false;
+}
+
+/*
+ * Any process of the guest may connect to a port. Where it could guess which comes next, it would
+ * be there before the agent, and have the streams of another user's process. So ports are drawn.
+ */
+static int draw_port(const struct monitor *monitor, uint32_t *port, struct err *err)
+{
+	do
+		if (getrandom(port, sizeof(*port), 0) != (ssize_t)sizeof(*port))
+			return err_set(err, errno, "draw a port");
+	while (*port < PORT_FIRST || *port == UINT32_MAX || is_taken(monitor, *port));
+	return 0;
+}
+
 /* Gives the vmm the streams; with a port that fails, none is left. */
 static int add_ports(struct execution *execution, const struct control_request *request,
 		     const int *fds, struct err *err)
@@ -262,17 +286,16 @@ static int add_ports(struct execution *execution, const struct control_request *
 	stdio->columns = (uint16_t)request->columns;
 	for (int i = 0; i < 3; i++) {
 		struct stream_port *stream = &stdio->stream[i];
+		uint32_t port;
 
 		stream->fd = -1;
 		if (!request->stream[i].present || (stdio->terminal && i > 0))
 			continue;
-		if (monitor->next_port == UINT32_MAX)
-			return err_set(err, 0, "run a process: the machine has no port left");
 		stream->flags = request->stream[i].flags;
-		if (machine_add_port(monitor->machine, monitor->next_port, fds[next++],
-				     stream->flags, err) < 0)
+		if (draw_port(monitor, &port, err) < 0 ||
+		    machine_add_port(monitor->machine, port, fds[next++], stream->flags, err) < 0)
 			return -1;
-		stream->port = monitor->next_port++;
+		stream->port = port;
 		if (stream->flags & VMM_PORT_WRITE)
 			execution->undrained |= 1u << i;
 	}

@@ -67,6 +67,7 @@ static const struct filter_rule monitor_rules[] = {
 	CALL(geteuid, "whether the client is us"),
 	CALL(timerfd_create, "time-outs of calls to the agent, at the first of them"),
 	CALL(timerfd_settime, "time-outs"),
+	CALL(getrandom, "ports of the guest's that its workload cannot guess"),
 	CALL(clock_gettime, "times, and the processor time that the vmm had"),
 	CALL(clock_getres, "whether the vmm's clock is there"),
 	CALL_IF(ioctl, IS(1, TIOCGWINSZ), "the size of the container's terminal"),

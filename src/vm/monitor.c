@@ -372,7 +372,6 @@ int monitor_main(struct machine *machine, int ready_fd)
 {
 	struct monitor monitor = { .machine = machine,
 				   .container = machine->container,
-				   .next_port = VMM_PORT_FIRST + 3,
 				   .ready_fd = ready_fd,
 				   .network_claim = -1,
 				   .oom_count = -1,

@@ -79,7 +79,6 @@ struct monitor {
 	int ready_fd;		 /* where create waits for a struct err; -1 once it was told */
 	int64_t started;	 /* when the guest began to boot, in seconds of CLOCK_MONOTONIC */
 	uint32_t undrained;	 /* bit N: stream N of the workload may still have output */
-	uint32_t next_port;	 /* for the streams of further processes */
 	uint32_t last_execution; /* a number for each of them */
 	struct execution *executions;
 	unsigned int n_executions;

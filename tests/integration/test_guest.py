@@ -4,8 +4,10 @@ import json
 import os
 import pty
 import select
+import shutil
+import subprocess
 
-from harness import Case, TIME_SCALE, at_levels
+from harness import BUILD, Case, TIME_SCALE, at_levels
 import host
 
 MIB = 1 << 20
@@ -80,6 +82,18 @@ class Guest(Case):
         out = self.output("sh", "-c", "cat /proc/1/comm; for i in fd/0 root exe cwd; do readlink /proc/1/$i; done; "
                           "cat /proc/1/mem 2>/dev/null || echo unread; kill -KILL 1; echo alive", change=change)
         self.assertEqual(out, "init\nunread\nalive\n")
+
+    def test_streams_of_others(self):
+        """An ordinary user's process that tries the ports where streams were wont to be is not there before the agent."""
+        self.bundle("/thief", "19", "42")
+        shutil.copy(os.path.join(BUILD, "tests/integration/thief"), self.rootfs)
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for _ in range(8):
+            self.assertEqual(self.ok("exec", name, "cat", input=b"secret\n").stdout, b"secret\n")
+        self.ok("kill", name, "KILL")
+        self.assertEqual(process.communicate(timeout=30 * TIME_SCALE)[0], b"")
 
     def test_what_cannot_be_is_refused(self):
         for say, edit in (

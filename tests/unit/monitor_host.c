@@ -141,8 +141,7 @@ int host_setup(void **state)
 	machine = (struct machine){ .container = &container };
 	monitor = (struct monitor){ .machine = &machine,
 				    .container = &container,
-				    .phase = PHASE_RUNNING,
-				    .next_port = 100 };
+				    .phase = PHASE_RUNNING };
 	for (int i = 0; i < MONITOR_CLIENTS_MAX; i++)
 		monitor.clients[i].source.fd = monitor.clients[i].file = -1;
 	if (loop_init(&monitor.loop, &err) < 0 ||
@@ -225,16 +224,27 @@ void refuse(size_t index, enum ttrpc_code code, const char *text)
 	host_run();
 }
 
-void expect_vmm(uint32_t type, uint32_t port)
+/* Returns its port. */
+static uint32_t take_request(uint32_t type)
 {
 	struct vmm_request request;
 	int fd;
 
 	assert_int_equal(fd_receive(vmm, &request, sizeof(request), &fd, 1), sizeof(request));
 	assert_int_equal(request.type, type);
-	assert_int_equal(request.port, port);
 	assert_int_equal(fd >= 0, type == VMM_REQUEST_PORT_ADD || type == VMM_REQUEST_NET_ADD);
 	fd_replace(&fd, -1);
+	return request.port;
+}
+
+void expect_vmm(uint32_t type, uint32_t port)
+{
+	assert_int_equal(take_request(type), port);
+}
+
+uint32_t expect_port(void)
+{
+	return take_request(VMM_REQUEST_PORT_ADD);
 }
 
 void expect_reply(int fd, const char *words)

@@ -39,6 +39,8 @@ void refuse(size_t index, enum ttrpc_code code, const char *text);
 
 /* expect_vmm() - a request came to the vmm, with a descriptor where that belongs to it. */
 void expect_vmm(uint32_t type, uint32_t port);
+/* expect_port() - the vmm was given a port, with its descriptor. Returns which. */
+uint32_t expect_port(void);
 /* expect_reply() - a struct err came over the connection with these words; "": with none. */
 void expect_reply(int fd, const char *words);
 void expect_silence(int fd);
