@@ -115,25 +115,43 @@ static int open_in_parent(struct nodes *nodes, struct node *node)
 	return 0;
 }
 
+/* Opens nodes from this one, whose parent is open, down to another: each is the parent's below. */
+static int open_down(struct nodes *nodes, struct node *at, struct node *last)
+{
+	struct node *below;
+	int r = 0;
+
+	for (; r == 0; at = below) {
+		struct node *parent = at->parent;
+		/* Only the last one stays open for sure: a chain may be longer than the cache. Its
+		 * parent does while it is being opened. */
+		uint32_t held = parent->held;
+
+		below = at->below;
+		touch(nodes, parent);
+		r = open_in_parent(nodes, at);
+		parent->held = held;
+		if (at == last)
+			break;
+	}
+	return r;
+}
+
 int node_fd(struct nodes *nodes, struct node *node)
 {
+	struct node *at = node;
+	int r;
+
 	if (node_is_top(node))
 		return -EPERM;
-	while (node->fd < 0) {
-		struct node *at = node;
-		uint32_t held;
-		int r;
-
-		while (at->parent && at->parent->fd < 0)
+	if (node->fd < 0) {
+		while (at->parent && at->parent->fd < 0) {
+			at->parent->below = at;
 			at = at->parent;
+		}
 		if (!at->parent)
 			return -ESTALE;
-		/* Only the node asked for stays open for sure: a chain may be longer than the
-		 * cache. Its parent does while it is being opened. */
-		held = at->parent->held;
-		touch(nodes, at->parent);
-		r = open_in_parent(nodes, at);
-		at->parent->held = held;
+		r = open_down(nodes, at, node);
 		if (r < 0)
 			return r;
 	}

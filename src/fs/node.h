@@ -35,7 +35,11 @@ struct node {
 	struct node *parent; /* a reference; NULL: in no known place, reachable by fd alone */
 	char *name;	     /* in parent */
 	struct node *next;   /* of the same hash, or the next free one */
-	struct node *newer, *older;	    /* those with both fd and parent, by last use */
+	union {
+		struct node *newer; /* those with both fd and parent, by last use */
+		struct node *below; /* one without fd, in node_fd(): on the way to the node */
+	};
+	struct node *older;		    /* as newer */
 	struct node *next_watch;	    /* see watch.c */
 	int watch;			    /* its descriptor, or 0 */
 	uint64_t opened_mtime, opened_size; /* at the last open, see open.c */

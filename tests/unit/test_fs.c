@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -155,6 +156,35 @@ static void nodes_follow_names(void **state)
 	assert_int_equal(client_getattr(&c, b, NULL), 0);
 }
 
+#define DEEP 400u
+
+/* There is one descriptor, which a request high up takes, and the way down from there is long. */
+static void nodes_are_deep(void **state)
+{
+	size_t most = c.session->nodes.cached_max;
+	uint64_t node[DEEP + 1] = { c.tree };
+	char half[DEEP + 1], away[2 * DEEP];
+
+	for (unsigned int i = 0; i < DEEP; i++)
+		assert_int_not_equal(node[i + 1] = client_mkdir(&c, node[i], "d"), 0);
+	for (unsigned int i = 0; i < DEEP / 2; i++)
+		memcpy(half + 2 * i, "d/", 3);
+	c.session->nodes.cached_max = 1;
+	assert_int_not_equal(client_mkdir(&c, node[1], "high"), 0);
+	assert_int_not_equal(client_mkdir(&c, node[DEEP], "below"), 0);
+	assert_int_equal(c.session->nodes.cached, 2);
+	/* It ends half-way, and goes on there when what is missing is back. */
+	half[DEEP - 1] = '\0';
+	snprintf(away, sizeof(away), "%s-away", client_path(&c, half));
+	assert_int_equal(rename(client_path(&c, half), away), 0);
+	assert_int_not_equal(client_mkdir(&c, node[1], "high again"), 0);
+	assert_int_equal(client_name(&c, FUSE_LOOKUP, node[DEEP], NULL, 0, "below", NULL), -ESTALE);
+	assert_int_equal(client_lookup(&c, node[DEEP / 2 - 1], "d-away"), node[DEEP / 2]);
+	c.session->nodes.cached_max = most;
+	assert_int_not_equal(client_lookup(&c, node[DEEP], "below"), 0);
+	assert_int_equal(client_getattr(&c, node[DEEP / 3], NULL), 0);
+}
+
 static void hard_links_are_one_node(void **state)
 {
 	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
@@ -220,9 +250,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(data_goes_through),  TEST(owners_and_umask),	 TEST(removed_but_known),
-		TEST(nodes_follow_names), TEST(hard_links_are_one_node), TEST(attributes),
-		TEST(set_id_bits),
+		TEST(data_goes_through),  TEST(owners_and_umask), TEST(removed_but_known),
+		TEST(nodes_follow_names), TEST(nodes_are_deep),	  TEST(hard_links_are_one_node),
+		TEST(attributes),	  TEST(set_id_bits),
 	};
 
 	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
