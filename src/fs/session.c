@@ -99,15 +99,20 @@ void session_lock_again(struct session *session)
 	pthread_cond_broadcast(&session->back);
 }
 
-/* With the lock. Those that are away use handles, which are about to be closed. */
+/*
+ * With the lock. Those that are away use handles, which are about to be closed. While they are
+ * waited for others are refused: a guest could have one away at any time.
+ */
 static void forget_all(struct session *session)
 {
-	while (session->away)
+	session->started = false;
+	while (session->away) {
 		pthread_cond_wait(&session->back, &session->lock);
+		session->started = false; /* another one may have waited, too, and begun anew */
+	}
 	changes_stop(session);
 	handles_close_all(&session->handles, &session->nodes);
 	nodes_forget_all(&session->nodes);
-	session->started = false;
 	session->agreed = 0;
 }
 

@@ -48,7 +48,7 @@ struct session {
 	struct handles handles;
 	struct tree *trees; /* FSD_TREES_MAX */
 	int proc_fd;	    /* /proc/self/fd; the working directory: see fd_path() */
-	bool started;	    /* INIT was answered */
+	bool started;	    /* INIT was answered, and nothing has ended the session since */
 	uint64_t agreed;    /* FUSE_ flags of INIT */
 	struct timespec made;
 	uint32_t *devices; /* of the host, as they were seen: see inode_number() */

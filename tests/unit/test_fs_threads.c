@@ -49,15 +49,19 @@ static uint64_t marked, shared_handle; /* the file that all read, and one handle
 		}                                                                                  \
 	} while (0)
 
-ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
-ssize_t __real_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+ssize_t __real_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* a disk that stands still, for a test */
 
 /* A host whose disk is slow: what others do meanwhile must not take the descriptor away. */
-ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
 	usleep(100);
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
 	CHECK(fcntl(fd, F_GETFD) >= 0);
-	return __real_preadv2(fd, iov, count, offset, flags);
+	return __real_preadv64v2(fd, iov, count, offset, flags);
 }
 
 static uint32_t dice(struct guest *guest, uint32_t sides)
@@ -349,10 +353,64 @@ static void begins_anew_meanwhile(void **state)
 	}
 }
 
+static void *end_session(void *data)
+{
+	struct guest *guest = data;
+
+	client_join(&guest->client, guest->first);
+	CHECK(client_call(&guest->client, FUSE_DESTROY, 0, NULL, 0, NULL, 0) == 0);
+	client_leave(&guest->client);
+	return NULL;
+}
+
+static bool is_away(void)
+{
+	return c.session->away;
+}
+
+static bool has_ended(void)
+{
+	return !c.session->started;
+}
+
+static void wait_until(bool (*condition)(void))
+{
+	bool met = false;
+
+	for (int i = 0; i < 30000 && !met; i++) {
+		usleep(1000);
+		pthread_mutex_lock(&c.session->lock);
+		met = condition();
+		pthread_mutex_unlock(&c.session->lock);
+	}
+	CHECK(met);
+}
+
+/* Who waits for those that are away waits for no others. */
+static void ends_meanwhile(void **state)
+{
+	struct guest reader = { .first = &c }, ender = { .first = &c };
+	pthread_t threads[2];
+
+	make_marked();
+	pthread_mutex_lock(&gate);
+	assert_int_equal(pthread_create(&threads[0], NULL, read_for_ever, &reader), 0);
+	wait_until(is_away);
+	assert_int_equal(pthread_create(&threads[1], NULL, end_session, &ender), 0);
+	wait_until(has_ended);
+	assert_int_equal(client_read(&c, marked, shared_handle, 0, MARKED), -EIO);
+	assert_int_equal(c.session->away, 1);
+	pthread_mutex_unlock(&gate);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(c.session->handles.count, 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = { TEST(everything_at_once), TEST(begins_anew_meanwhile) };
+	const struct CMUnitTest tests[] = { TEST(everything_at_once), TEST(begins_anew_meanwhile),
+					    TEST(ends_meanwhile) };
 
 	return cmocka_run_group_tests_name("fs_threads", tests, NULL, NULL);
 }
