@@ -102,3 +102,22 @@ struct sandbox_exec_params {
  * Returns 0 once execve(2) has succeeded, or -1 with err set and no process left.
  */
 int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err);
+
+/*
+ * The same in two steps. On the way to its program the process is among those of the container, who
+ * may be allowed to stop it for as long as they like: a caller with other duties waits elsewhere.
+ *
+ * sandbox_exec_begin() - make the process, and let it go its way. Of params, only id, config and
+ * the functions are needed any longer. Returns what the others take, or NULL with err set and no
+ * process left.
+ * sandbox_exec_fd() - readable when the process has got to its program, or ended; stays ours.
+ * sandbox_exec_end() - how it went, as sandbox_exec() returns it. Waits for it.
+ * @reaped: the process has ended, and the caller knows how.
+ * sandbox_exec_forget() - in the place of that, end the process.
+ */
+struct sandbox_exec;
+struct sandbox_exec *sandbox_exec_begin(const struct sandbox_exec_params *params, pid_t *pid,
+					struct err *err);
+int sandbox_exec_fd(const struct sandbox_exec *begun);
+int sandbox_exec_end(struct sandbox_exec *begun, bool reaped, struct err *err);
+void sandbox_exec_forget(struct sandbox_exec *begun, bool reaped);

@@ -27,7 +27,7 @@ static void reply_empty(struct ttrpc_call call)
 	ttrpc_reply(call, &response.base);
 }
 
-static void reply_err(struct ttrpc_call call, const struct err *err)
+void agent_reply_err(struct ttrpc_call call, const struct err *err)
 {
 	enum ttrpc_code code = TTRPC_INTERNAL;
 
@@ -79,7 +79,7 @@ static void serve_create(void *data, struct ttrpc_call call, const ProtobufCMess
 
 	container = container_create(data, request, &err);
 	if (!container) {
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 		return;
 	}
 	response.pid = (uint32_t)container->init->pid;
@@ -97,24 +97,25 @@ static void serve_start(void *data, struct ttrpc_call call, const ProtobufCMessa
 	struct container *container = container_find(data, request->id, &err);
 
 	if (!container || container_start(container, request->network, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }
 
-static void serve_exec(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+void agent_reply_exec(struct ttrpc_call call, pid_t pid)
 {
 	Moat__Agent__ExecResponse response = MOAT__AGENT__EXEC_RESPONSE__INIT;
-	struct err err = { 0 };
-	struct process *process =
-		container_exec(data, (const Moat__Agent__ExecRequest *)message, &err);
 
-	if (!process) {
-		reply_err(call, &err);
-		return;
-	}
-	response.pid = (uint32_t)process->pid;
+	response.pid = (uint32_t)pid;
 	ttrpc_reply(call, &response.base);
+}
+
+static void serve_exec(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
+{
+	struct err err = { 0 };
+
+	if (container_exec(data, (const Moat__Agent__ExecRequest *)message, call, &err) < 0)
+		agent_reply_err(call, &err);
 }
 
 static void serve_wait(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
@@ -126,7 +127,7 @@ static void serve_wait(void *data, struct ttrpc_call call, const ProtobufCMessag
 	if (process)
 		process_wait(process, call);
 	else
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 }
 
 static int send_signal(const struct agent *agent, const Moat__Agent__SignalRequest *request,
@@ -148,7 +149,7 @@ static void serve_signal(void *data, struct ttrpc_call call, const ProtobufCMess
 	struct err err = { 0 };
 
 	if (send_signal(data, (const Moat__Agent__SignalRequest *)message, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }
@@ -163,7 +164,7 @@ static void serve_resize(void *data, struct ttrpc_call call, const ProtobufCMess
 
 	if (!process ||
 	    streams_resize(&process->streams, request->rows, request->columns, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }
@@ -177,7 +178,7 @@ static void serve_delete_process(void *data, struct ttrpc_call call,
 	struct process *process = container_process(data, request->id, request->exec_id, &err);
 
 	if (!process || container_delete_process(container, process, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }
@@ -217,7 +218,7 @@ static void serve_update(void *data, struct ttrpc_call call, const ProtobufCMess
 	const struct container *container = with_cgroup(data, request->id, &err);
 
 	if (!container || update(container, request->resources, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }
@@ -234,7 +235,7 @@ static void serve_stats(void *data, struct ttrpc_call call, const ProtobufCMessa
 	_cleanup_free_ char *text = stats ? moat_stats_write(stats, NULL) : NULL;
 
 	if (!text) {
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 		return;
 	}
 	response.stats = text;
@@ -250,7 +251,7 @@ static void serve_processes(void *data, struct ttrpc_call call, const ProtobufCM
 	const struct container *container = with_cgroup(data, request->id, &err);
 
 	if (!container || processes_list(container->cgroup, &response, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		ttrpc_reply(call, &response.base);
 	processes_free(&response);
@@ -266,7 +267,7 @@ static void serve_watch_memory(void *data, struct ttrpc_call call, const Protobu
 
 	if (!container || memory_events_watch(&container->memory_events, &agent->loop,
 					      container->cgroup, call, request->seen, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 }
 
 static void serve_delete(void *data, struct ttrpc_call call, const ProtobufCMessage *message)
@@ -277,7 +278,7 @@ static void serve_delete(void *data, struct ttrpc_call call, const ProtobufCMess
 	struct container *container = container_find(data, request->id, &err);
 
 	if (!container || container_delete(container, &err) < 0)
-		reply_err(call, &err);
+		agent_reply_err(call, &err);
 	else
 		reply_empty(call);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct container;
 
@@ -53,3 +54,7 @@ int agent_init(struct agent *agent, const struct machine *machine, struct err *e
 int agent_serve(struct agent *agent, int fd, struct err *err);
 
 void agent_close(struct agent *agent);
+
+/* --- for exec.c, which answers later -- */
+void agent_reply_err(struct ttrpc_call call, const struct err *err);
+void agent_reply_exec(struct ttrpc_call call, pid_t pid);

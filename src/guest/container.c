@@ -277,6 +277,11 @@ static bool is_ended(struct process *process, struct container *container, pid_t
 {
 	if (process->pid != pid || process->exited)
 		return false;
+	if (process->begun) {
+		process->exited = true; /* its pid is nobody's, or another's */
+		if (!container_exec_begun(process))
+			return true;
+	}
 	memory_events_tell(&container->memory_events); /* before what follows from it */
 	process_exited(process, wait_status,
 		       container->cgroup && memory_events_oom_kills(container->cgroup) > 0);

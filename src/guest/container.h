@@ -45,10 +45,17 @@ int container_start(struct container *container, const Moat__Agent__Network *net
 
 /*
  * container_exec() - run a further process.
- * Returns it, its program running, or NULL with err set and nothing left.
+ * @call: answered when its program runs, or cannot be run.
+ * Returns 0, or -1 with err set, nothing left, and the call to be answered by the caller.
  */
-struct process *container_exec(struct agent *agent, const Moat__Agent__ExecRequest *request,
-			       struct err *err);
+int container_exec(struct agent *agent, const Moat__Agent__ExecRequest *request,
+		   struct ttrpc_call call, struct err *err);
+
+/*
+ * container_exec_begun() - its program runs, or it has ended: answer the call. Returns whether
+ * there was a program; if not, the process is forgotten.
+ */
+bool container_exec_begun(struct process *process);
 
 /* container_delete_process() - forget one of container_exec() that has ended. 0, or -1. */
 int container_delete_process(struct container *container, struct process *process, struct err *err);

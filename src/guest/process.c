@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "sandbox/sandbox.h"
 
 #include <signal.h>
 #include <sys/epoll.h>
@@ -119,8 +120,12 @@ static void kill_and_reap(pid_t pid)
 
 void process_free(struct process *process)
 {
-	if (process->pid > 0 && !process->exited)
+	if (process->begun) {
+		loop_forget(&process->agent->loop, &process->begins);
+		sandbox_exec_forget(steal(process->begun), process->exited);
+	} else if (process->pid > 0 && !process->exited) {
 		kill_and_reap(process->pid);
+	}
 	stop_grace(process);
 	streams_close(&process->streams);
 	for (size_t i = 0; i < process->n_waiters; i++)

@@ -7,6 +7,8 @@
 
 #include "guest/streams.h"
 
+struct sandbox_exec;
+
 struct process {
 	struct agent *agent;
 	struct process *next; /* of the container's */
@@ -15,7 +17,10 @@ struct process {
 	bool exited, oom;
 	uint32_t status; /* 0-255, or 128 + signal */
 	struct streams streams;
-	struct source grace; /* timer: how long others may hold the output */
+	struct sandbox_exec *begun; /* a further one on its way to its program; else NULL */
+	struct source begins;	    /* tells when it has got there */
+	struct ttrpc_call asked;    /* answered then */
+	struct source grace;	    /* timer: how long others may hold the output */
 	struct ttrpc_call *waiters;
 	size_t n_waiters;
 	bool reported; /* Wait is answered at once */

@@ -1,145 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A further process in a running container. The parent joins nothing but the pid namespace, which
- * holds for children only; its child joins the rest through the pidfd of the container's init, all
- * at once, and is from then on in the hands of what runs there: it must not be looked into.
+ * A further process in a running container, from the side of its parent, which joins nothing but
+ * the pid namespace: that holds for children only.
  */
-#include "sandbox/annotations.h"
+#include "sandbox/exec_private.h"
 #include "sandbox/exec_wait.h"
 #include "sandbox/harden_private.h"
-#include "sandbox/identity.h"
 #include "sandbox/namespaces.h"
-#include "sandbox/process.h"
 #include "sandbox/protocol.h"
 #include "sandbox/rootless.h"
-#include "sandbox/sandbox.h"
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/proc.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/resctrl.h"
-#include "oci/config.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define CLONE_TRIES 3
 
-struct exec {
-	const struct sandbox_exec_params *params;
-	struct oci_process process; /* as given, but for the user; only borrows */
-	struct oci_user user;
-	struct capability_sets capabilities;
-	struct seccomp_filter seccomp, ceiling;
-	struct listener listener;
-	char *cgroup;	 /* the container's, or the one below it in which the first process is */
-	uint64_t joined; /* CLONE_NEW* that the child is in from its beginning, but for the pid's */
-	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
-	int proc;
-	int init; /* pidfd */
-	int own_pid_namespace;
-	int sync;
+struct sandbox_exec {
+	struct sandbox_exec_params params;
+	struct exec exec;
+	pid_t child;
 };
-
-static int join(const struct exec *exec, struct err *err)
-{
-	int others = (int)(exec->namespaces & ~(CLONE_NEWPID | exec->joined));
-
-	if (affinity_begin(&exec->process, err) < 0 ||
-	    (exec->cgroup && cgroup_enter(exec->cgroup, 0, err) < 0) ||
-	    affinity_finish(&exec->process, err) < 0)
-		return -1;
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_set(err, errno, "guard the process");
-	if (others && setns(exec->init, others) < 0)
-		return err_set(err, errno, "join the namespaces of container %s", exec->params->id);
-	if ((exec->namespaces & CLONE_NEWUSER) &&
-	    (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
-		return err_set(err, errno, "become root of the user namespace");
-	if (setsid() < 0)
-		return err_set(err, errno, "start a session");
-	return exec->params->no_new_keyring ? 0 : process_join_keyring(exec->params->id, err);
-}
-
-/* The user by its name inside: beside the groups that it has there, those asked for. */
-static int set_user(struct exec *exec, int root, struct err *err)
-{
-	struct oci_user *user = &exec->user;
-	struct identity identity;
-	size_t total;
-
-	if (!exec->params->user)
-		return 0;
-	if (identity_look_up(root, exec->params->user, &identity, err) < 0)
-		return -1;
-	user->uid = identity.uid;
-	user->gid = identity.gid;
-	total = identity.n_groups + user->n_additional_gids;
-	identity.groups = xrealloc(identity.groups, total + 1, sizeof(*identity.groups));
-	for (size_t i = 0; i < user->n_additional_gids; i++)
-		identity.groups[identity.n_groups + i] = user->additional_gids[i];
-	user->additional_gids = identity.groups; /* ours until execve(2) */
-	user->n_additional_gids = total;
-	return 0;
-}
-
-static int become(struct exec *exec, struct process_plan *plan, struct err *err)
-{
-	const struct sandbox_exec_params *params = exec->params;
-	struct oci_process *process = &exec->process;
-	_cleanup_fd_ int root = -1;
-
-	if (join(exec, err) < 0)
-		return -1;
-	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return err_set(err, errno, "open the container's root");
-	if (set_user(exec, root, err) < 0)
-		return -1;
-	plan->home = user_home(process, root);
-	plan->terminal = -1;
-	if (process->terminal) {
-		plan->terminal = terminal_open(process, root, params->console_socket, false, err);
-		if (plan->terminal < 0)
-			return -1;
-	}
-	for (int i = 0; i < 3; i++)
-		plan->stdio[i] = params->stdio[i];
-	fd_replace(&root, -1); /* none of ours is to be a way for the working directory */
-	return process_become(plan, err);
-}
-
-static _Noreturn void child_main(struct exec *exec)
-{
-	struct report report = { .kind = REPORT_FAILED };
-	struct process_plan plan = {
-		.process = &exec->process,
-		.capabilities = &exec->capabilities,
-		.seccomp = &exec->seccomp,
-		.ceiling = &exec->ceiling,
-		.hardening = exec->params->hardening,
-		.listener = &exec->listener,
-		.linux_ = exec->params->config->linux_,
-		.proc = exec->proc,
-		.preserve_fds = exec->params->preserve_fds,
-		.keep_groups = crun_annotation_keeps_groups(exec->params->config),
-	};
-	char byte;
-
-	process_reset_signals();
-	if (fd_read_full(exec->sync, &byte, 1) != 1) /* the parent is gone */
-		_exit(EXIT_FAILURE);
-	if (become(exec, &plan, &report.err) == 0 && process_wall(&plan, &report.err) == 0)
-		process_execute(&plan, &report.err);
-	send(exec->sync, &report, sizeof(report), MSG_NOSIGNAL); /* if the parent is there */
-	_exit(EXIT_FAILURE);
-}
 
 /* @extra: further flags. */
 static pid_t clone_into_cgroup(const struct exec *exec, uint64_t extra)
@@ -189,7 +79,7 @@ static _Noreturn void broker_main(struct exec *exec, int channel)
 	}
 	if (pid == 0) {
 		close(channel);
-		child_main(exec);
+		exec_child(exec);
 	}
 	pid = pid < 0 ? -errno : pid;
 	_exit(fd_write_full(channel, &pid, sizeof(pid)) < 0);
@@ -246,7 +136,7 @@ static pid_t spawn(struct exec *exec, struct err *err)
 	pid = clone_child(exec, 0);
 	if (pid == 0) {
 		fd_replace(&exec->sync, pair[1]);
-		child_main(exec);
+		exec_child(exec);
 	}
 	if (pid < 0)
 		err_set(err, errno, "make a process in container %s", exec->params->id);
@@ -351,49 +241,109 @@ static int prepare(struct exec *exec, struct err *err)
 	return listener_prepare(&exec->listener, config->seccomp, params->describe, err);
 }
 
-int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err)
+/* Makes the child and lets it go. */
+static int begin(struct exec *exec, pid_t *child, struct err *err)
 {
-	struct sandbox_exec_params own = *params;
-	struct exec exec = {
-		.params = &own, .proc = -1, .init = -1, .own_pid_namespace = -1, .sync = -1
-	};
-	_cleanup_fd_ int null = -1;
+	const struct sandbox_exec_params *params = exec->params;
+
+	if (prepare(exec, err) < 0)
+		return -1;
+	*child = spawn(exec, err);
+	if (*child < 0 || process_set_oom_score(params->process, exec->proc, *child, err) < 0)
+		return -1;
+	if (params->resctrl && resctrl_join(params->resctrl, params->config->linux_->intel_rdt,
+					    params->id, *child, err) < 0)
+		return -1;
+	if (exec->namespaces & CLONE_NEWUSER)
+		rlimits_raise(params->process, *child);
+	/* A child that is gone already says more than the failure to write does. */
+	if (send(exec->sync, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+		return err_set(err, errno, "release the process");
+	return 0;
+}
+
+static void give_up(pid_t child, bool wait)
+{
+	if (child <= 0)
+		return;
+	kill(child, SIGKILL);
+	if (wait)
+		proc_wait(child);
+}
+
+static void release(struct sandbox_exec *begun)
+{
+	struct exec *exec = &begun->exec;
+
+	seccomp_filter_free(&exec->seccomp);
+	seccomp_filter_free(&exec->ceiling);
+	listener_release(&exec->listener);
+	free(exec->cgroup);
+	fd_replace(&exec->proc, -1);
+	fd_replace(&exec->init, -1);
+	fd_replace(&exec->own_pid_namespace, -1);
+	fd_replace(&exec->sync, -1);
+	free(begun);
+}
+
+struct sandbox_exec *sandbox_exec_begin(const struct sandbox_exec_params *params, pid_t *pid,
+					struct err *err)
+{
+	struct sandbox_exec *begun = xcalloc(1, sizeof(*begun));
+	_cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err unheard;
-	pid_t child = -1;
+
+	begun->child = -1;
+	begun->params = *params;
+	begun->exec = (struct exec){ .params = &begun->params,
+				     .proc = -1,
+				     .init = -1,
+				     .own_pid_namespace = -1,
+				     .sync = -1 };
+	for (int i = 0; i < 3; i++)
+		if (params->stdio[i] < 0)
+			begun->params.stdio[i] = null;
+	if (begin(&begun->exec, &begun->child, err ? err : &unheard) == 0) {
+		*pid = begun->child;
+		return begun;
+	}
+	give_up(begun->child, true);
+	release(begun);
+	return NULL;
+}
+
+int sandbox_exec_fd(const struct sandbox_exec *begun)
+{
+	return begun->exec.sync;
+}
+
+int sandbox_exec_end(struct sandbox_exec *begun, bool reaped, struct err *err)
+{
+	struct err unheard;
 	int r;
 
 	err = err ? err : &unheard;
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int i = 0; i < 3; i++)
-		own.stdio[i] = own.stdio[i] < 0 ? null : own.stdio[i];
-	r = prepare(&exec, err);
-	if (r == 0) {
-		child = spawn(&exec, err);
-		r = child < 0 ? -1 : process_set_oom_score(params->process, exec.proc, child, err);
-		if (r == 0 && params->resctrl)
-			r = resctrl_join(params->resctrl, params->config->linux_->intel_rdt,
-					 params->id, child, err);
-		if (r == 0 && (exec.namespaces & CLONE_NEWUSER))
-			rlimits_raise(params->process, child);
-	}
-	if (r == 0) /* a child that is gone already says more than the failure to write does */
-		r = send(exec.sync, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE
-			    ? err_set(err, errno, "release the process")
-			    : hear_from(&exec, child, err);
-	if (r < 0 && child > 0) {
-		kill(child, SIGKILL);
-		/* Frozen by v1, it ends only when it is thawed. */
-		if (err->code != ERR_INTERRUPTED)
-			proc_wait(child);
-	}
-	seccomp_filter_free(&exec.seccomp);
-	seccomp_filter_free(&exec.ceiling);
-	listener_release(&exec.listener);
-	free(exec.cgroup);
-	fd_replace(&exec.proc, -1);
-	fd_replace(&exec.init, -1);
-	fd_replace(&exec.own_pid_namespace, -1);
-	fd_replace(&exec.sync, -1);
-	*pid = r < 0 ? -1 : child;
+	r = hear_from(&begun->exec, begun->child, err);
+	/* Frozen by v1, it ends only when it is thawed. */
+	if (r < 0 && !reaped)
+		give_up(begun->child, err->code != ERR_INTERRUPTED);
+	release(begun);
 	return r;
+}
+
+void sandbox_exec_forget(struct sandbox_exec *begun, bool reaped)
+{
+	if (!reaped)
+		give_up(begun->child, true);
+	release(begun);
+}
+
+int sandbox_exec(const struct sandbox_exec_params *params, pid_t *pid, struct err *err)
+{
+	struct sandbox_exec *begun = sandbox_exec_begin(params, pid, err);
+
+	if (begun && sandbox_exec_end(begun, false, err) == 0)
+		return 0;
+	*pid = -1;
+	return -1;
 }

@@ -224,8 +224,8 @@ static const ProtobufCMessageDescriptor *response_of(const char *method)
 	return &moat__agent__empty__descriptor;
 }
 
-uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage *request,
-		   struct reply *reply)
+void host_begin(struct host *host, const char *method, const ProtobufCMessage *request,
+		struct reply *reply)
 {
 	struct err err;
 
@@ -233,6 +233,12 @@ uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage
 	if (ttrpc_call(host->client, "moat.agent.Agent", method, request, response_of(method),
 		       TIMEOUT_S * 1000, on_answer, reply, &err) < 0)
 		die(err.text);
+}
+
+uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage *request,
+		   struct reply *reply)
+{
+	host_begin(host, method, request, reply);
 	while (!reply->count && loop_run_for(&host->loop, TIMEOUT_S * 1000))
 		;
 	return reply->code;

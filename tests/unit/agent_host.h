@@ -45,6 +45,10 @@ int host_stop(struct host *host);
 uint32_t host_call(struct host *host, const char *method, const ProtobufCMessage *request,
 		   struct reply *reply);
 
+/* host_begin() - call only: the answer comes while others are waited for. */
+void host_begin(struct host *host, const char *method, const ProtobufCMessage *request,
+		struct reply *reply);
+
 /* The same in words. @namespaces: JSON of a list's inside. @terminal: one stream, both ways. */
 uint32_t host_create(struct host *host, const char *id, const char *namespaces, const char *script,
 		     bool terminal, struct reply *reply);

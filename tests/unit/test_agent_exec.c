@@ -5,9 +5,11 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,19 +82,26 @@ static void test_output_and_status(void **state)
 	end_container(host);
 }
 
+static uint32_t signal_exec(struct host *host, const char *exec_id, uint32_t signal)
+{
+	Moat__Agent__SignalRequest request = MOAT__AGENT__SIGNAL_REQUEST__INIT;
+	struct reply reply;
+
+	request.id = (char *)"c";
+	request.exec_id = (char *)exec_id;
+	request.signal = signal;
+	return host_call(host, "Signal", &request.base, &reply);
+}
+
 static void test_signal(void **state)
 {
 	struct host *host = host_of(state);
-	Moat__Agent__SignalRequest request = MOAT__AGENT__SIGNAL_REQUEST__INIT;
 	struct reply reply;
 
 	assert_int_equal(host_exec(host, "e", "exec sleep 100", false, STREAMS, &reply), TTRPC_OK);
 	assert_int_equal(delete_process(host, "e"), TTRPC_FAILED_PRECONDITION);
 	assert_int_equal(delete_process(host, ""), TTRPC_INVALID_ARGUMENT);
-	request.id = (char *)"c";
-	request.exec_id = (char *)"e";
-	request.signal = SIGTERM;
-	assert_int_equal(host_call(host, "Signal", &request.base, &reply), TTRPC_OK);
+	assert_int_equal(signal_exec(host, "e", SIGTERM), TTRPC_OK);
 	assert_int_equal(host_wait_exec(host, "e"), 128 + SIGTERM);
 	end_container(host);
 }
@@ -154,12 +163,82 @@ static void test_errors(void **state)
 	assert_int_equal(host_call(host, "Exec", &request.base, &reply), TTRPC_NOT_FOUND);
 }
 
+/* A program whose file somebody holds a lease of: execve(2) waits for it. Returns who holds it. */
+static int hold_program(struct host *host)
+{
+	static const char script[] = "#!/bin/sh\nexit 7\n";
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/0/bin/held", host->directory);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write_full(fd, script, sizeof(script) - 1), 0);
+	close(fd);
+	signal(SIGIO, SIG_IGN);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_SETLEASE, F_WRLCK), 0);
+	return fd;
+}
+
+/* On its way to its program a process can be held up by those in the container. */
+static void test_process_that_is_held_up(void **state)
+{
+	struct host *host = host_of(state);
+	Moat__Agent__ExecRequest request = MOAT__AGENT__EXEC_REQUEST__INIT;
+	struct reply held, killed, reply;
+	int holder = hold_program(host);
+
+	request.id = (char *)"c";
+	request.process = (char *)"{\"args\":[\"held\"],\"cwd\":\"/\",\"env\":[\"PATH=/bin\"]}";
+	request.exec_id = (char *)"h";
+	host_begin(host, "Exec", &request.base, &held);
+	request.exec_id = (char *)"k";
+	host_begin(host, "Exec", &request.base, &killed);
+	/* The agent has others to serve. */
+	assert_int_equal(host_exec(host, "e", "exit 5", false, STREAMS, &reply), TTRPC_OK);
+	assert_int_equal(host_wait_exec(host, "e"), 5);
+	assert_int_equal(held.count + killed.count, 0);
+	assert_int_equal(delete_process(host, "h"), TTRPC_FAILED_PRECONDITION);
+	assert_int_equal(signal_exec(host, "k", SIGKILL), TTRPC_OK);
+	assert_int_equal(host_wait_exec(host, "k"), 128 + SIGKILL);
+	assert_int_equal(killed.count, 1);
+	assert_int_equal(held.count, 0);
+	close(holder);
+	assert_int_equal(host_wait_exec(host, "h"), 7);
+	assert_int_equal(held.count, 1);
+	assert_int_equal(held.code, TTRPC_OK);
+	end_container(host);
+}
+
+/* Its container goes meanwhile. */
+static void test_container_of_one_that_is_held_up(void **state)
+{
+	struct host *host = host_of(state);
+	Moat__Agent__ExecRequest request = MOAT__AGENT__EXEC_REQUEST__INIT;
+	struct reply held;
+	int holder = hold_program(host);
+
+	request.id = (char *)"c";
+	request.process = (char *)"{\"args\":[\"held\"],\"cwd\":\"/\",\"env\":[\"PATH=/bin\"]}";
+	request.exec_id = (char *)"h";
+	host_begin(host, "Exec", &request.base, &held);
+	end_container(host);
+	assert_int_equal(host_delete(host, "c"), TTRPC_OK);
+	assert_int_equal(held.count, 1);
+	close(holder);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { TEST(output_and_status), TEST(signal),
-					    TEST(terminal_and_size), TEST(errors) };
+	const struct CMUnitTest tests[] = {
+		TEST(output_and_status),       TEST(signal),
+		TEST(terminal_and_size),       TEST(errors),
+		TEST(process_that_is_held_up), TEST(container_of_one_that_is_held_up)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
