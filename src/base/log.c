@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include "base/fd.h"
+#include "base/utc.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -64,10 +65,9 @@ static void escape(const char *in, char *out, size_t room, bool quotes)
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	char text[2 * ERR_TEXT_MAX], safe[sizeof(text) * 6 + 8], line[sizeof(safe) + 256],
-		stamp[64] = "";
+		stamp[UTC_SIZE] = "";
 	int fd = sink.fd >= 0 ? sink.fd : STDERR_FILENO, saved = errno, n;
 	struct timespec now;
-	struct tm tm;
 	va_list ap;
 
 	if (level == LOG_LEVEL_DEBUG && !sink.debug)
@@ -79,16 +79,14 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (sink.fd >= 0 || sink.json) {
 		/* The coarse clock never needs a system call, which filters may forbid. */
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-		gmtime_r(&now.tv_sec, &tm);
-		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+		utc_format(&now, sink.json ? 9 : 3, stamp);
 	}
 	if (sink.json)
 		n = snprintf(line, sizeof(line),
-			     "{\"level\":\"%s\",\"msg\":\"%s\",\"time\":\"%s.%09ldZ\"}\n",
-			     level_names[level], safe, stamp, now.tv_nsec);
+			     "{\"level\":\"%s\",\"msg\":\"%s\",\"time\":\"%s\"}\n",
+			     level_names[level], safe, stamp);
 	else if (sink.fd >= 0)
-		n = snprintf(line, sizeof(line), "%s.%03ldZ %s: %s\n", stamp, now.tv_nsec / 1000000,
-			     level_names[level], safe);
+		n = snprintf(line, sizeof(line), "%s %s: %s\n", stamp, level_names[level], safe);
 	else
 		n = snprintf(line, sizeof(line), "moat: %s%s%s\n",
 			     level == LOG_LEVEL_ERROR ? "" : level_names[level],

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/utc.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/systemd.h"
 #include "oci/config.h"
@@ -97,17 +98,15 @@ static void fill_record(struct instance *instance, const char *bundle)
 {
 	struct moat_record *record = instance->record;
 	struct timespec now;
-	char stamp[40];
-	struct tm tm;
+	char stamp[UTC_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+	utc_format(&now, 9, stamp);
 	record->id = xstrdup(instance->container.id);
 	record->isolation = xstrdup(isolation_name(instance->container.isolation));
 	record->bundle = xstrdup(bundle);
 	record->creating = true;
-	record->created = xasprintf("%s.%09ldZ", stamp, now.tv_nsec);
+	record->created = xstrdup(stamp);
 	record->owner = geteuid();
 	record->annotations =
 		copy_pairs(instance->config->annotations, instance->config->n_annotations);

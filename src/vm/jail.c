@@ -19,7 +19,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #define CAP(name) (1ull << CAP_##name)
 
@@ -138,7 +137,6 @@ static bool has_capabilities(void)
 /* The bounding set goes before the uid: dropping from it takes a capability. */
 static int lock_privileges(uint64_t capabilities, struct err *err)
 {
-	tzset(); /* log lines have times; later the zone's file could not be looked for */
 	/* An ordinary user's process has none, and without new privileges can get none. */
 	if (!has_capabilities())
 		return 0;
