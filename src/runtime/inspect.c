@@ -7,12 +7,16 @@
 struct moat_stats *instance_stats(struct instance *instance, struct err *err)
 {
 	enum status status = instance_status(instance);
+	struct moat_stats *stats;
 
 	if (status == STATUS_STOPPED || status == STATUS_CREATING)
 		return instance_wrong_state(instance, "read the statistics of", "", err), NULL;
 	if (instance_has(instance, instance->engine->stats, "read the statistics of", err) < 0)
 		return NULL;
-	return instance->engine->stats(&instance->container, err);
+	stats = instance->engine->stats(&instance->container, err);
+	if (!stats)
+		over_explain(instance, "read the statistics of", err);
+	return stats;
 }
 
 int instance_oom_watch(struct instance *instance, struct err *err)
@@ -38,7 +42,9 @@ int instance_processes(struct instance *instance, pid_t **pids, size_t *count, s
 	}
 	if (instance_has(instance, instance->engine->processes, "list the processes of", err) < 0)
 		return -1;
-	return instance->engine->processes(&instance->container, pids, count, err);
+	if (instance->engine->processes(&instance->container, pids, count, err) == 0)
+		return 0;
+	return over_explain(instance, "list the processes of", err);
 }
 
 bool instance_describes(const struct instance *instance)
@@ -49,10 +55,14 @@ bool instance_describes(const struct instance *instance)
 struct moat_processes *instance_describe(struct instance *instance, struct err *err)
 {
 	enum status status = instance_status(instance);
+	struct moat_processes *processes;
 
 	if (status == STATUS_CREATING)
 		return instance_wrong_state(instance, "list the processes of", "", err), NULL;
 	if (status == STATUS_STOPPED)
 		return moat_processes_new();
-	return instance->engine->describe(&instance->container, err);
+	processes = instance->engine->describe(&instance->container, err);
+	if (!processes)
+		over_explain(instance, "list the processes of", err);
+	return processes;
 }

@@ -21,10 +21,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define KILLED	       "killed" /* in its directory: it was sent KILL, or told to be over */
-#define DYING_PAUSE_NS 5000000	/* between two looks whether it has ended */
-#define DYING_PAUSES   400	/* 2 s in all */
-
 static const char *const status_names[] = {
 	[STATUS_CREATING] = "creating", [STATUS_CREATED] = "created", [STATUS_RUNNING] = "running",
 	[STATUS_PAUSED] = "paused",	[STATUS_STOPPED] = "stopped",
@@ -84,7 +80,8 @@ struct instance *instance_load(const struct runtime *runtime, const char *id, bo
 	if (id_check(id, err) < 0)
 		return NULL;
 	instance = instance_new(runtime, id);
-	if (state_open(runtime, instance, id, lock, err) < 0 || state_read(instance, err) < 0)
+	if (state_open(runtime, instance, id, lock, err) < 0 ||
+	    (!lock && state_settle(instance, err) < 0) || state_read(instance, err) < 0)
 		return NULL;
 	if (isolation_parse("state.json: isolation", instance->record->isolation,
 			    &instance->container.isolation, err) < 0)
@@ -106,6 +103,8 @@ int instance_config(struct instance *instance, struct err *err)
 	if (instance->config)
 		return 0;
 	text = file_read_regular(instance->state_fd, "config.json", RUNTIME_CONFIG_MAX, &size, err);
+	if (!text && !state_is_current(instance))
+		return state_none(instance->container.id, err);
 	if (!text)
 		return err_wrap(err, "container %s", instance->container.id);
 	instance->config = oci_config_parse(text, size, "config.json", err);
@@ -167,12 +166,11 @@ static int keep_mark(struct instance *instance, bool *mark, struct err *err)
 	return state_write(instance, err);
 }
 
-/* What was marked did not happen. Returns -1. */
-static int drop_mark(struct instance *instance, bool *mark)
+/* What was marked did not happen. */
+static void drop_mark(struct instance *instance, bool *mark)
 {
 	*mark = false;
 	state_write(instance, NULL);
-	return -1;
 }
 
 int instance_start(struct instance *instance, struct err *err)
@@ -186,19 +184,23 @@ int instance_start(struct instance *instance, struct err *err)
 	if (instance_config(instance, err) < 0 ||
 	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
-	if (instance->engine->start(&instance->container, err) < 0)
-		return drop_mark(instance, &instance->record->started);
+	if (instance->engine->start(&instance->container, err) < 0) {
+		drop_mark(instance, &instance->record->started);
+		return over_explain(instance, "start", err);
+	}
 	if (run_hooks(instance, "poststart", err) == 0)
 		return 0;
 	instance->engine->kill(&instance->container, SIGKILL, false, NULL);
 	return -1;
 }
 
-/* For who deletes it next. Where it cannot be written, delete does not wait. */
-static void mark_killed(const struct instance *instance)
+/* containerd and CRI-O look for the words "container not running", or "does not exist". */
+static int not_running(const struct instance *instance, struct err *err)
 {
-	_cleanup_fd_ int fd = openat(instance->state_fd, KILLED,
-				     O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (!state_is_current(instance))
+		return state_none(instance->container.id, err);
+	return err_set(err, ERR_NOT_RUNNING, "signal %s: container not running",
+		       instance->container.id);
 }
 
 int instance_kill(struct instance *instance, int signal, bool all, struct err *err)
@@ -208,21 +210,18 @@ int instance_kill(struct instance *instance, int signal, bool all, struct err *e
 	if (status == STATUS_STOPPED || status == STATUS_CREATING) {
 		if (all && signal != 0) /* whatever the first process left in the cgroup */
 			return instance->engine->kill(&instance->container, signal, all, err);
-		/* containerd and CRI-O look for the words "container not running". */
-		err_set(err, ERR_NOT_RUNNING, "signal %s: container not running",
-			instance->container.id);
-		return -1;
+		return not_running(instance, err);
 	}
 	if (signal == 0) /* kill(2): only look */
 		return 0;
 	if (instance->engine->kill(&instance->container, signal, all, err) < 0) {
 		/* The workload has ended, and a machine is about to: whoever deletes it agrees. */
 		if (err && err->code == ERR_NOT_RUNNING)
-			mark_killed(instance);
-		return -1;
+			over_mark(instance);
+		return over_wait(instance) ? not_running(instance, err) : -1;
 	}
 	if (signal == SIGKILL)
-		mark_killed(instance);
+		over_mark(instance);
 	return 0;
 }
 
@@ -241,7 +240,9 @@ int instance_exec(struct instance *instance, const struct exec_options *options,
 	    instance_config(instance, err) < 0)
 		return -1;
 	beside_machine_warn(instance, options->process);
-	return instance->engine->exec(&instance->container, options, pid, err);
+	if (instance->engine->exec(&instance->container, options, pid, err) == 0)
+		return 0;
+	return over_explain(instance, "run a process in", err);
 }
 
 int instance_pause(struct instance *instance, struct err *err)
@@ -254,9 +255,10 @@ int instance_pause(struct instance *instance, struct err *err)
 		return -1;
 	if (keep_mark(instance, &instance->record->paused, err) < 0)
 		return -1;
-	if (instance->engine->pause(&instance->container, err) < 0)
-		return drop_mark(instance, &instance->record->paused);
-	return 0;
+	if (instance->engine->pause(&instance->container, err) == 0)
+		return 0;
+	drop_mark(instance, &instance->record->paused);
+	return over_explain(instance, "pause", err);
 }
 
 /* The record says "paused" before it is so and until it is no more: also after a command's crash.
@@ -271,7 +273,7 @@ int instance_resume(struct instance *instance, struct err *err)
 	if (instance_has(instance, instance->engine->resume, "resume", err) < 0)
 		return -1;
 	if (instance->engine->resume(&instance->container, err) < 0)
-		return -1;
+		return over_explain(instance, "resume", err);
 	instance->record->paused = false;
 	return state_write(instance, err);
 }
@@ -287,24 +289,9 @@ int instance_update(struct instance *instance, const struct oci_linux_resources 
 		return -1;
 	if (instance_config(instance, err) < 0)
 		return -1;
-	return instance->engine->update(&instance->container, resources, err);
-}
-
-/*
- * Whether it has ended, or does so soon, as it was sent KILL: that takes a moment, more in a guest.
- */
-static bool is_over(const struct instance *instance)
-{
-	const struct timespec pause = { 0, DYING_PAUSE_NS };
-
-	for (int i = 0; i < DYING_PAUSES; i++) {
-		if (instance_status(instance) == STATUS_STOPPED)
-			return true;
-		if (faccessat(instance->state_fd, KILLED, F_OK, 0) < 0)
-			return false;
-		nanosleep(&pause, NULL);
-	}
-	return false;
+	if (instance->engine->update(&instance->container, resources, err) == 0)
+		return 0;
+	return over_explain(instance, "change the limits of", err);
 }
 
 int instance_delete(struct instance *instance, bool force, struct err *err)
@@ -318,9 +305,10 @@ int instance_delete(struct instance *instance, bool force, struct err *err)
 			       "processes are in its cgroup %s: give --force to end them",
 			       instance->container.id, instance->record->cgroup_path);
 	/* In a created one, no program of the user's runs yet that an error could protect. */
-	if (!force && instance_status(instance) != STATUS_CREATED && !is_over(instance))
+	if (!force && instance_status(instance) != STATUS_CREATED && !over_wait(instance))
 		return instance_wrong_state(instance, "delete",
 					    ": kill it first, or give --force to do both", err);
+	over_mark(instance);
 	if (instance->engine->destroy(&instance->container, err) < 0)
 		return -1;
 	if (instance->record->pid && instance_config(instance, &unheard) == 0 &&

@@ -17,6 +17,19 @@ void instance_connect(struct instance *instance);
 int instance_wrong_state(const struct instance *instance, const char *action, const char *hint,
 			 struct err *err);
 
+/* over_mark() - keep in its directory that it was sent KILL, or is about to be deleted. */
+void over_mark(const struct instance *instance);
+
+/* over_wait() - whether it has ended, or does so within a moment, as over_mark() says that it will.
+ */
+bool over_wait(const struct instance *instance);
+
+/*
+ * over_explain() - of an action that failed: where another command has ended or deleted the
+ * container meanwhile, that is the reason to be told, else what err says. Returns -1.
+ */
+int over_explain(const struct instance *instance, const char *action, struct err *err);
+
 /* instance_has() - an isolation level may lack an operation. 0, or -1 with err set. */
 int instance_has(const struct instance *instance, bool has, const char *action, struct err *err);
 
@@ -59,6 +72,18 @@ int state_create(const struct runtime *runtime, struct instance *instance, const
 /* state_open() - open the directory of an existing container; see instance_load(). */
 int state_open(const struct runtime *runtime, struct instance *instance, const char *id, bool lock,
 	       struct err *err);
+
+/*
+ * state_settle() - without the lock: wait, for a bounded time, for another command that has not
+ * written state.json yet, or has removed it. 0, or -1 with err set where the container is gone.
+ */
+int state_settle(const struct instance *instance, struct err *err);
+
+/* state_is_current() - whether the directory that is open is still the one that the id leads to. */
+bool state_is_current(const struct instance *instance);
+
+/* state_none() - say that there is no such container. Returns -1. */
+int state_none(const char *id, struct err *err);
 
 /* state_write() - replace state.json by the instance's record. */
 int state_write(const struct instance *instance, struct err *err);

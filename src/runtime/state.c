@@ -20,6 +20,7 @@
 #define REMOVE_TRIES	 50
 #define LOCK_WAIT_MS	 10000
 #define LOCK_INTERVAL_MS 20
+#define SETTLE_MS	 1000
 
 static int make_root(const char *root, struct err *err)
 {
@@ -38,6 +39,11 @@ static int make_root(const char *root, struct err *err)
 	return 0;
 }
 
+static int open_lock(const struct instance *instance)
+{
+	return openat(instance->state_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 /*
  * A record lock belongs to this process alone: children that inherit the descriptor hold nothing.
  */
@@ -46,9 +52,13 @@ static int lock_take(struct instance *instance, struct err *err)
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	const struct timespec interval = { .tv_nsec = LOCK_INTERVAL_MS * 1000000 };
 
-	instance->lock_fd = openat(instance->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	instance->lock_fd = open_lock(instance);
+	if (instance->lock_fd < 0 && errno == EISDIR &&
+	    unlinkat(instance->state_fd, "lock", AT_REMOVEDIR) == 0)
+		instance->lock_fd = open_lock(instance);
 	if (instance->lock_fd < 0)
-		return err_set(err, errno, "open the lock of container %s", instance->container.id);
+		return err_set(err, errno, "open the lock of container %s, %s/lock",
+			       instance->container.id, instance->state_path);
 	for (int waited = 0; fcntl(instance->lock_fd, F_SETLK, &whole) < 0;) {
 		if (errno != EAGAIN && errno != EACCES && errno != EINTR)
 			return err_set(err, errno, "lock container %s", instance->container.id);
@@ -63,8 +73,7 @@ static int lock_take(struct instance *instance, struct err *err)
 	return 0;
 }
 
-/* True while the directory that is open here is still the one that the name leads to. */
-static bool is_current(const struct instance *instance)
+bool state_is_current(const struct instance *instance)
 {
 	struct stat ours, named;
 
@@ -99,7 +108,7 @@ int state_create(const struct runtime *runtime, struct instance *instance, const
 	return lock_take(instance, err);
 }
 
-static int no_container(const char *id, struct err *err)
+int state_none(const char *id, struct err *err)
 {
 	err_set(err, 0, "container %s does not exist: moat list shows those that do", id);
 	err->code = ERR_NO_CONTAINER;
@@ -113,15 +122,44 @@ int state_open(const struct runtime *runtime, struct instance *instance, const c
 	instance->state_fd =
 		open(instance->state_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (instance->state_fd < 0 && errno == ENOENT)
-		return no_container(id, err);
+		return state_none(id, err);
 	if (instance->state_fd < 0)
 		return err_set(err, errno, "open %s", instance->state_path);
 	if (!lock)
 		return 0;
 	if (lock_take(instance, err) < 0)
-		return is_current(instance) ? -1 : no_container(id, err);
-	if (!is_current(instance)) /* deleted, or deleted and made anew, while we waited */
-		return no_container(id, err);
+		return state_is_current(instance) ? -1 : state_none(id, err);
+	if (!state_is_current(instance)) /* deleted, or deleted and made anew, while we waited */
+		return state_none(id, err);
+	return 0;
+}
+
+/* Its lock is removed with the rest, but until then is made by whoever changes it. */
+static bool is_busy(const struct instance *instance)
+{
+	_cleanup_fd_ int fd =
+		openat(instance->state_fd, "lock", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	if (fd < 0)
+		return errno == ENOENT;
+	return fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+}
+
+int state_settle(const struct instance *instance, struct err *err)
+{
+	const struct timespec interval = { .tv_nsec = LOCK_INTERVAL_MS * 1000000 };
+
+	for (int waited = 0;
+	     faccessat(instance->state_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	     errno == ENOENT;
+	     waited += LOCK_INTERVAL_MS) {
+		if (!state_is_current(instance))
+			return state_none(instance->container.id, err);
+		if (waited >= SETTLE_MS || !is_busy(instance))
+			return 0;
+		nanosleep(&interval, NULL);
+	}
 	return 0;
 }
 
@@ -135,13 +173,19 @@ int state_write(const struct instance *instance, struct err *err)
 	return 0;
 }
 
+/* A file that is gone or none, and not only one that cannot be read now. */
+static bool is_damage(int code)
+{
+	return code == 0 || code == ENOENT || code == ENXIO || code == ELOOP || code == EFBIG;
+}
+
 int state_read(struct instance *instance, struct err *err)
 {
 	size_t size;
 	_cleanup_free_ char *text =
 		file_read_regular(instance->state_fd, "state.json", STATE_MAX, &size, err);
 
-	if (!text && err->code != ENOENT)
+	if (!text && !is_damage(err->code))
 		return -1;
 	if (text)
 		instance->record = moat_record_parse(text, size, "state.json", err);

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import time
 
@@ -193,28 +194,62 @@ class KilledAnywhere(Case):
             self.refused("state", name)
 
 
-@at_levels("plain", "sandbox")
+@at_levels("plain", "sandbox", "vm", quick={"vm": ["test_delete", "test_mark_that_names_no_cgroup"]})
 class DamagedState(Case):
     """state.json is gone or no JSON, as after a crash of the file system: what still runs is not forgotten."""
+    TEXTS = (None, "", '{"id":', "{}")
 
-    def damage(self, text):
+    def damage(self, make):
+        """make: the file's new text or None, or a function that makes something else of that path."""
         self.bundle("sleep", "1000")
         name = self.create()
         self.ok("start", name)
         path = os.path.join(self.root, name, "state.json")
         os.unlink(path)
-        if text is not None:
+        if callable(make):
+            make(path)
+        elif make is not None:
             with open(path, "w") as f:
-                f.write(text)
+                f.write(make)
         return name
 
+    def check_delete(self, name):
+        self.refused("delete", name, says=[name, "state.json is damaged or gone", "give --force"])
+        self.ok("delete", "--force", name)
+        self.refused("state", name, says="does not exist")
+
     def test_delete(self):
-        for text in (None, "", '{"id":', "{}"):
+        for text in self.TEXTS[-1:] if self.level == "vm" else self.TEXTS:
             with self.subTest(text):
-                name = self.damage(text)
-                self.refused("delete", name, says=[name, "state.json is damaged or gone", "give --force"])
-                self.ok("delete", "--force", name)
-                self.refused("state", name, says="does not exist")
+                self.check_delete(self.damage(text))
+
+    def test_state_that_is_no_file(self):
+        def tree(path):
+            os.makedirs(os.path.join(path, "a/b"))
+
+        def large(path):
+            with open(path, "w") as f:
+                f.truncate(2 << 20)
+        for make in (os.mkdir, tree, os.mkfifo, large, lambda path: os.symlink("state.json", path),
+                     lambda path: os.mknod(path, 0o600 | stat.S_IFSOCK)):
+            name = self.damage(make)
+            self.assertEqual(self.state(name)["status"], "stopped")
+            self.assertIn(name, self.ok("list", "-q").stdout.decode())
+            self.check_delete(name)
+
+    def test_other_files_that_are_none(self):
+        """Of the state directory, whatever the first process's death needs none of."""
+        for file in ("config.json", "lock", "cgroup", "killed"):
+            for make in (os.mkdir, os.mkfifo):
+                with self.subTest(file, make=make.__name__):
+                    self.bundle("sleep", "1000")
+                    name = self.create()
+                    self.ok("start", name)
+                    path = os.path.join(self.root, name, file)
+                    if os.path.exists(path):
+                        os.unlink(path)
+                    make(path)
+                    self.ok("delete", "--force", name)
 
     def test_mark_that_names_no_cgroup(self):
         """Nothing but the container's own cgroup is touched, whatever the state directory says."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Callers that are careless or unlucky: closed streams, full disks, signals in the middle, commands that race."""
+import fcntl
+import json
 import os
 import resource
 import signal
@@ -224,4 +226,54 @@ class FewDescriptors(Case):
             else:
                 self.assertEqual(done.stdout, b"x\n")
         self.ok("exec", name, "true")
+        self.ok("delete", "--force", name)
+
+
+@at_levels("plain", "sandbox", "vm", quick={"vm": ["test_while_another_is_about_to_write_or_remove_its_state"]})
+class Outrun(Case):
+    """Commands for a container that another one deletes: what is told is that, not where it was noticed."""
+    COMMANDS = (["state"], ["kill", "ID", "0"], ["kill", "ID", "USR1"], ["kill", "--all", "ID", "USR1"], ["ps"],
+                ["ps", "--format", "json"], ["events", "--stats"], ["exec", "ID", "sleep", "1000"], ["update", "--pids-limit", "9"],
+                ["pause"], ["resume"], ["start"], ["delete"])
+    REASONS = ("container ID does not exist: moat list shows those that do", "signal ID: container not running",
+               "it is stopped", "it is running", "it is paused")
+
+    def test_deleted_meanwhile(self):
+        self.bundle("sleep", "1000")
+        for command in self.COMMANDS:
+            for _ in range(2 if self.level == "vm" else 8):
+                with self.subTest(command):
+                    self.outrun(command)
+
+    def outrun(self, command):
+        """Repeats the command while the container is deleted, and until it is gone."""
+        name = self.create()
+        self.ok("start", name)
+        words = [name if word == "ID" else word for word in command if "ID" in command] or [*command, name]
+        deletion = self.start_moat("delete", "--force", name)
+        said = ""
+        while "does not exist" not in said:
+            done = self.moat(*words)
+            said = done.stderr.decode()
+            if done.returncode == 0 and command == ["state"]:
+                self.assertEqual(json.loads(done.stdout)["bundle"], self.bundle_path)
+            elif done.returncode not in (0, 128 + signal.SIGKILL):
+                self.assertTrue(any(reason.replace("ID", name) in said for reason in self.REASONS), (words, said))
+        self.assertEqual(deletion.wait(timeout=20 * host.TIME_SCALE), 0)
+
+    def test_while_another_is_about_to_write_or_remove_its_state(self):
+        """Without state.json it is not there yet or no more, as long as a command has its lock; without that it is damaged."""
+        name = self.new_id()
+        directory = os.path.join(self.root, name)
+        os.makedirs(directory)
+        with open(os.path.join(directory, "lock"), "w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            process = self.start_moat("state", name, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.2)
+            os.unlink(lock.name)
+            os.rmdir(directory)
+            said = process.communicate(timeout=20 * host.TIME_SCALE)[1]
+        self.assertIn(b"container %s does not exist" % name.encode(), said)
+        os.makedirs(directory)
+        self.assertEqual(self.state(name)["status"], "stopped")
         self.ok("delete", "--force", name)
