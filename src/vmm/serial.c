@@ -6,32 +6,55 @@
 
 #include <linux/serial_reg.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define WRITE_MAX 4096u /* a pipe that is writable takes this much without waiting (PIPE_BUF) */
 
+static const char limit_text[] =
+	"\nmoat: the guest's console said much: the last of it is shown at the machine's end\n";
+
+/* With the lock: how many bytes may be passed on now. */
+static uint32_t waiting(const struct serial *serial)
+{
+	uint32_t count = serial->head - serial->tail;
+
+	if (!serial->flushing && count > SERIAL_PASSED - serial->passed)
+		count = SERIAL_PASSED - serial->passed;
+	return count;
+}
+
 /* Writes one piece of the ring. Returns 1 where more is left, 0 where not, -1 on an error. */
 static int drain_once(struct serial *serial)
 {
 	uint8_t piece[WRITE_MAX];
-	uint32_t count;
+	uint32_t count, size;
 	ssize_t n;
 
 	pthread_mutex_lock(&serial->lock);
-	count = serial->head - serial->tail;
-	if (count > WRITE_MAX)
-		count = WRITE_MAX;
+	count = waiting(serial);
+	if (count > WRITE_MAX - sizeof(limit_text))
+		count = WRITE_MAX - sizeof(limit_text);
 	for (uint32_t i = 0; i < count; i++)
 		piece[i] = serial->ring[(serial->tail + i) % SERIAL_RING];
 	pthread_mutex_unlock(&serial->lock);
-	n = count ? write(serial->out.fd, piece, count) : 0;
+	size = count;
+	if (count && !serial->flushing && serial->passed + count == SERIAL_PASSED) {
+		memcpy(piece + count, limit_text, sizeof(limit_text) - 1);
+		size += (uint32_t)sizeof(limit_text) - 1;
+	}
+	n = size ? write(serial->out.fd, piece, size) : 0;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 1 : -1;
+	if (n > (ssize_t)count)
+		n = (ssize_t)count;
 	pthread_mutex_lock(&serial->lock);
 	serial->tail += (uint32_t)n;
-	count = serial->head - serial->tail;
+	if (!serial->flushing)
+		serial->passed += (uint32_t)n;
+	count = waiting(serial);
 	pthread_mutex_unlock(&serial->lock);
 	return count != 0;
 }
@@ -102,8 +125,14 @@ static void transmit(struct serial *serial, uint8_t byte)
 {
 	uint32_t count = serial->head - serial->tail;
 
-	if (count < SERIAL_RING)
-		serial->ring[serial->head++ % SERIAL_RING] = byte;
+	if (count == SERIAL_RING) {
+		serial->left_out++;
+		/* While it is being passed on what is in the ring stays; else the last is kept. */
+		if (serial->flushing || serial->passed < SERIAL_PASSED)
+			return;
+		serial->tail++;
+	}
+	serial->ring[serial->head++ % SERIAL_RING] = byte;
 	if (count == 0)
 		eventfd_write(serial->wake.fd, 1);
 }
@@ -210,7 +239,18 @@ void serial_write(struct serial *serial, unsigned int port, uint8_t value)
 void serial_flush(struct serial *serial)
 {
 	struct pollfd out = { .fd = serial->out.fd, .events = POLLOUT };
+	uint64_t left_out;
+	char text[96];
+	int n;
 
+	pthread_mutex_lock(&serial->lock);
+	serial->flushing = true;
+	left_out = serial->left_out;
+	pthread_mutex_unlock(&serial->lock);
+	n = snprintf(text, sizeof(text), "\nmoat: %llu bytes of the guest's console are left out\n",
+		     (unsigned long long)left_out);
+	if (left_out && poll(&out, 1, 1000) > 0 && write(out.fd, text, (size_t)n) < 0)
+		return;
 	while (poll(&out, 1, 1000) > 0 && drain_once(serial) > 0)
 		;
 }

@@ -2,7 +2,8 @@
 /*
  * The serial console: a 16550 at COM1 that only sends. What the guest writes waits in a ring until
  * the loop can pass it on; what does not fit is dropped, so that neither a flood nor a reader that
- * stands still costs memory or stops a vCPU.
+ * stands still costs memory or stops a vCPU. Nor does a flood fill the log: from SERIAL_PASSED
+ * bytes on only the last ones are kept, for serial_flush().
  */
 #pragma once
 
@@ -16,6 +17,8 @@
 #define SERIAL_PORTS 8u
 #define SERIAL_GSI   4u
 #define SERIAL_RING  65536u /* bytes; a power of two */
+
+#define SERIAL_PASSED (1u << 20) /* bytes */
 
 /* All that the guest can see of it. */
 #define SERIAL_STATE_VERSION 1u
@@ -34,6 +37,9 @@ struct serial {
 	int irq_fd;	      /* an eventfd for SERIAL_GSI */
 	pthread_mutex_t lock; /* of all below, and of state */
 	bool pollable;	      /* out.fd can be watched, and written without waiting */
+	bool flushing;	      /* the rest is passed on, whatever it is */
+	uint32_t passed;      /* bytes, SERIAL_PASSED at most */
+	uint64_t left_out;    /* bytes that were dropped */
 	uint32_t head, tail;  /* bytes ever put in and taken out */
 	uint8_t ring[SERIAL_RING];
 };
@@ -46,5 +52,8 @@ void serial_free(struct serial *serial);
 uint8_t serial_read(struct serial *serial, unsigned int port);
 void serial_write(struct serial *serial, unsigned int port, uint8_t value);
 
-/* serial_flush() - when the loop has ended: pass on what is left, waiting a second at most. */
+/*
+ * serial_flush() - when the loop has ended: say what was left out and pass on what is left, waiting
+ * a second at most.
+ */
 void serial_flush(struct serial *serial);
