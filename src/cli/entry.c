@@ -14,7 +14,8 @@
 #include <sys/vfs.h>
 
 #define ST_RDONLY 1
-#define OPEN_TREE (OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
+#define OPEN_TREE (OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+#define SELF_EXE  "/proc/self/exe"
 
 void entry_protect(long *stack);
 
@@ -57,26 +58,21 @@ __attribute__((used)) void entry_protect(long *stack)
 	char **argv = (char **)(stack + 1), **environment = argv + stack[0] + 1;
 	struct mount_attr attr;
 	struct statfs fs;
-	long self, tree;
+	long tree;
 
 	if (stack[0] < 2 || !enters(argv))
 		return;
-	self = call(__NR_open, (long)"/proc/self/exe", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (self < 0)
+	/* A sealed memfd is on no mount that could be cloned: main() knows it by its seals. */
+	if (call(__NR_statfs, (long)SELF_EXE, (long)&fs, 0, 0, 0) < 0 || (fs.f_flags & ST_RDONLY))
+		return;
+	tree = call(__NR_open_tree, AT_FDCWD, (long)SELF_EXE, OPEN_TREE, 0, 0);
+	if (tree < 0)
 		return;
 	attr.attr_set = MOUNT_ATTR_RDONLY;
 	attr.attr_clr = attr.propagation = attr.userns_fd = 0;
-	if (call(__NR_fstatfs, self, (long)&fs, 0, 0, 0) == 0 && !(fs.f_flags & ST_RDONLY) &&
-	    call(__NR_fcntl, self, F_GET_SEALS, 0, 0, 0) < 0) {
-		tree = call(__NR_open_tree, self, (long)"", OPEN_TREE, 0, 0);
-		if (tree >= 0 && call(__NR_mount_setattr, tree, (long)"", AT_EMPTY_PATH,
-				      (long)&attr, sizeof(attr)) == 0)
-			call(__NR_execveat, tree, (long)"", (long)argv, (long)environment,
-			     AT_EMPTY_PATH);
-		if (tree >= 0)
-			call(__NR_close, tree, 0, 0, 0, 0);
-	}
-	call(__NR_close, self, 0, 0, 0, 0);
+	if (call(__NR_mount_setattr, tree, (long)"", AT_EMPTY_PATH, (long)&attr, sizeof(attr)) == 0)
+		call(__NR_execveat, tree, (long)"", (long)argv, (long)environment, AT_EMPTY_PATH);
+	call(__NR_close, tree, 0, 0, 0, 0);
 }
 
 __asm__(".text\n"

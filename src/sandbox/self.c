@@ -14,19 +14,23 @@
 #include <sys/syscall.h>
 
 #define COPY_MAX (1u << 30) /* bytes a call */
+#define SELF_EXE "/proc/self/exe"
 #define SEALS	 (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 extern char **environ;
 
-/* A read-only mount (ours, or the distribution's), or a memfd with all its seals. */
-static int is_protected(int self)
+/* Ours, or the distribution's. To ask by the path opens no file, which may be far away. */
+static int is_on_readonly_mount(void)
 {
 	struct statvfs fs;
-	int seals;
 
-	if (fstatvfs(self, &fs) == 0 && (fs.f_flag & ST_RDONLY))
-		return 1;
-	seals = fcntl(self, F_GET_SEALS);
+	return statvfs(SELF_EXE, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+}
+
+static int is_sealed(int self)
+{
+	int seals = fcntl(self, F_GET_SEALS);
+
 	return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
@@ -59,11 +63,14 @@ static int open_sealed_copy(int self, struct err *err)
 
 int self_protect(char **argv, struct err *err)
 {
-	_cleanup_fd_ int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), copy = -1;
+	_cleanup_fd_ int self = -1, copy = -1;
 
+	if (is_on_readonly_mount())
+		return 0;
+	self = open(SELF_EXE, O_RDONLY | O_CLOEXEC);
 	if (self < 0)
 		return err_set(err, errno, "open our own program");
-	if (is_protected(self))
+	if (is_sealed(self))
 		return 0;
 	copy = open_readonly_mount(self);
 	if (copy >= 0)
