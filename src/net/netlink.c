@@ -99,15 +99,34 @@ static int take_all(const char *bytes, size_t size, uint32_t last,
 	return 1;
 }
 
+/*
+ * One message of the kernel's, which alone has port 0: a process that may administer the namespace
+ * can send to this socket, too. Returns its size, or -1 with errno set.
+ */
+static ssize_t receive_one(int fd)
+{
+	for (;;) {
+		struct sockaddr_nl from = { 0 };
+		socklen_t size = sizeof(from);
+		ssize_t n =
+			recvfrom(fd, answer, sizeof(answer), 0, (struct sockaddr *)&from, &size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || from.nl_pid == 0)
+			return n > 0 ? n : -1;
+	}
+}
+
 static int receive(int fd, uint32_t last,
 		   void (*take)(const struct nlmsghdr *message, void *context), void *context)
 {
 	int r;
 
 	do {
-		ssize_t n = recv(fd, answer, sizeof(answer), 0);
+		ssize_t n = receive_one(fd);
 
-		if (n <= 0)
+		if (n < 0)
 			return -1;
 		r = take_all(answer, (size_t)n, last, take, context);
 	} while (r > 0);
