@@ -3,14 +3,17 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "engine/engine.h"
 #include "oci/config.h"
 #include "vm/control.h"
 #include "vm/record.h"
 #include "vm/streams.h"
 #include "vm/trees.h"
+#include "vm/view.h"
 #include "vmm/vmm.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -341,6 +344,89 @@ static void test_control(void **state)
 	control_remove(directory_fd);
 }
 
+/* Only the monitor's user and root are heard, whatever the modes of files say. */
+static void test_control_is_not_for_others(void **state)
+{
+	struct control_request request = { .type = CONTROL_KILL, .signal = SIGKILL };
+	struct err err;
+	int listener = control_listen(directory_fd, &err), fd, status;
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	pid_t pid;
+
+	assert_true(listener >= 0);
+	assert_int_equal(fchmodat(directory_fd, "control.sock", 0777, 0), 0);
+	assert_int_equal(chmod(directory, 0755), 0);
+	for (uid_t uid = 4711; uid == 4711 || uid == 0; uid -= 4711) {
+		pid = fork();
+		if (pid == 0) {
+			if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+				_exit(9);
+			_exit(control_call(directory_fd, &request, &err) == 0	 ? 0
+			      : err.code == ERR_NOT_RUNNING /* it saw the end */ ? 1
+										 : 8);
+		}
+		assert_int_equal(poll(&p, 1, 20000), 1);
+		fd = control_accept(listener);
+		assert_int_equal(fd >= 0, uid == 0);
+		err = (struct err){ 0 };
+		if (fd >= 0)
+			assert_int_equal(send(fd, &err, sizeof(err), 0), sizeof(err));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, uid ? 1 << 8 : 0);
+		fd_replace(&fd, -1);
+	}
+	close(listener);
+	control_remove(directory_fd);
+}
+
+/* CVE-2021-30465, CVE-2024-45310 and their kin: links in the image where mounts have their places.
+ */
+static void test_links_in_the_image(void **state)
+{
+	char *bind[] = { "bind", NULL };
+	struct oci_root root = { .path = "rootfs", .readonly = true };
+	struct oci_mount mounts[] = {
+		{ .destination = "/proc", .type = "proc", .source = "proc" },
+		{ .destination = "/way/made/here", .type = "tmpfs", .source = "tmpfs" },
+		{ .destination = "/up/made", .type = "tmpfs", .source = "tmpfs" },
+		{ .destination = "/dangling", .type = "tmpfs", .source = "tmpfs" },
+		{ .destination = "/way/file",
+		  .type = "bind",
+		  .source = "hosts",
+		  .options = bind,
+		  .n_options = 1 },
+	};
+	struct oci_config config = { .root = &root, .mounts = mounts, .n_mounts = 5 };
+	struct container container = { .config = &config, .bundle = directory };
+	char outside[128], up[256];
+	struct trees trees;
+	struct err err;
+	int status;
+	pid_t pid;
+
+	write_file("hosts", "localhost");
+	assert_int_equal(mkdirat(directory_fd, "outside", 0755), 0);
+	snprintf(outside, sizeof(outside), "%s/outside", directory);
+	snprintf(up, sizeof(up), "../../../../../../..%s", outside);
+	assert_int_equal(symlinkat(outside, directory_fd, "rootfs/way"), 0);
+	assert_int_equal(symlinkat(outside, directory_fd, "rootfs/proc"), 0);
+	assert_int_equal(symlinkat(up, directory_fd, "rootfs/up"), 0);
+	assert_int_equal(symlinkat("/tmp/moat-nowhere", directory_fd, "rootfs/dangling"), 0);
+	assert_int_equal(trees_open(&trees, &config, directory, &err), 0);
+	trees_close(&trees);
+	for (int i = 0; i < 2; i++) {
+		root.readonly = i == 0;
+		pid = fork();
+		if (pid == 0)
+			_exit(view_enter(&container, &err) < 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	/* Were it not empty, it could not be removed. */
+	assert_int_equal(unlinkat(directory_fd, "outside", AT_REMOVEDIR), 0);
+	assert_int_equal(access("/tmp/moat-nowhere", F_OK), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +439,8 @@ int main(void)
 		TEST(test_terminal),
 		TEST(test_record_kills_only_its_own),
 		TEST(test_control),
+		TEST(test_control_is_not_for_others),
+		TEST(test_links_in_the_image),
 	};
 
 	if (geteuid() != 0) {
