@@ -5,6 +5,7 @@
  */
 #include "vm/filter_rules.h"
 
+#include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/if_tun.h>
@@ -47,6 +48,17 @@
 #define WITHOUT(index, bits)                                                                       \
 	{                                                                                          \
 		index, bits, 0                                                                     \
+	}
+
+/* An int of flags: with all of these, and of the others only those that may be there. */
+#define FLAGS(index, with, may)                                                                    \
+	{                                                                                          \
+		index, UINT32_MAX &((uint64_t)(with) | ~(uint64_t)(may)), (with)                   \
+	}
+/* What files are opened relative to: the working directory. */
+#define IS_HERE(index)                                                                             \
+	{                                                                                          \
+		index, UINT32_MAX, (uint32_t)AT_FDCWD                                              \
 	}
 
 /* Of the vmm in its pid namespace. */
@@ -142,12 +154,23 @@ static const struct filter_rule vmm_rules[] = {
 	END,
 };
 
+/* Flags of openat(2): of whatever is below a directory, of what is for data; see fs/open.c. */
+#define BELOW_ALWAYS (O_NOFOLLOW | O_CLOEXEC)
+#define PATH_ALWAYS  (O_PATH | BELOW_ALWAYS)
+#define DATA_MAY     (O_ACCMODE | O_SYNC | O_NOATIME | O_NONBLOCK | O_NOCTTY | O_LARGEFILE)
+
 static const struct filter_rule fsd_rules[] = {
 	CALL(epoll_wait, "the loop"),
 	CALL(epoll_ctl, "the loop: queues come and go"),
 	CALL(recvmsg, "queues from the vmm, trees from the monitor"),
 	CALL(write, "interrupts (eventfd), answers to both, log lines"),
-	CALL(openat, "one component below a directory, or a number in /proc/self/fd"),
+	CALL_IF(openat, FLAGS(2, PATH_ALWAYS, 0), "one component below a directory, to look at it"),
+	CALL_IF(openat, FLAGS(2, O_CREAT | O_EXCL | BELOW_ALWAYS, DATA_MAY),
+		"a new file; one that is there is not opened so"),
+	CALL_IF(openat, FLAGS(2, O_TMPFILE | BELOW_ALWAYS, DATA_MAY | O_EXCL),
+		"one without a name"),
+	CALL_IF2(openat, IS_HERE(0), FLAGS(2, O_CLOEXEC, DATA_MAY | O_TRUNC | O_DIRECTORY | O_PATH),
+		 "what it holds already, by its number in /proc/self/fd"),
 	CALL(close, "files of the guest"),
 	CALL(statx, "attributes"),
 	CALL(fstatfs, "statfs; whether what is mounted in a tree is a procfs"),

@@ -93,6 +93,7 @@ class Doctor(harness.Case):
             self.assertIn("%s: %d system calls" % (name, len(calls)), text)
         self.assertEqual(roles["vmm"]["capabilities"], [])
         self.assertTrue(all(call["checked"] for call in roles["vmm"]["calls"] if call["name"] in ("ioctl", "mmap", "clone")))
+        self.assertTrue(all(call["checked"] for call in roles["fsd"]["calls"] if call["name"] == "openat"))
 
     def test_cache_without_unnamed_files(self):
         self.assertEqual(self.findings()[0]["cache"]["verdict"], "ok")

@@ -42,6 +42,40 @@ ATTACK(open_device)
 	return CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
 }
 
+/* The root, which is all that there is in a jail: whoever may open files can open that one. */
+static int open_root(int flags)
+{
+	return CALL(SYS_openat, AT_FDCWD, "/", flags | O_DIRECTORY, 0);
+}
+
+ATTACK(open_for_a_program)
+{
+	return open_root(O_RDONLY);
+}
+
+ATTACK(open_with_signals)
+{
+	return open_root(O_RDONLY | O_CLOEXEC | O_ASYNC);
+}
+
+/* What is opened at a directory's descriptor is one component, which is no link. */
+static int open_below(int flags)
+{
+	long dir = syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
+
+	return dir < 0 || CALL(SYS_openat, dir, ".", flags, 0);
+}
+
+ATTACK(open_through_a_link)
+{
+	return open_below(O_PATH | O_CLOEXEC);
+}
+
+ATTACK(open_data_below)
+{
+	return open_below(O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 ATTACK(make_file)
 {
 	char path[200];
@@ -139,6 +173,10 @@ const struct attack attacks_on_files[] = {
 	WALLED(open_file_above),
 	WALLED(open_root_of_another),
 	WALLED(open_device),
+	FILTERED(open_for_a_program),
+	FILTERED(open_with_signals),
+	FILTERED(open_through_a_link),
+	FILTERED(open_data_below),
 	WALLED(make_file),
 	WALLED(write_state), /* the monitor holds the directory, the others do not */
 	WALLED(remove_state),
