@@ -120,8 +120,7 @@ struct vmm_request {
 
 /* From the vmm to the monitor. Text is printable ASCII, NUL-terminated. */
 enum vmm_event_type {
-	VMM_EVENT_BOOTED = 1, /* the vCPUs run */
-	VMM_EVENT_PAUSED,
+	VMM_EVENT_PAUSED = 1,
 	VMM_EVENT_RESUMED,
 	VMM_EVENT_PORT_CLOSED, /* the connection on `port` has ended, all its data delivered */
 	VMM_EVENT_ENDED,       /* the last event: why the machine ended (enum vmm_end, text) */

@@ -245,9 +245,7 @@ static bool take_vmm_event(struct monitor *monitor)
 		loop_forget(&monitor->loop, &monitor->vmm); /* its exit says more */
 		return false;
 	}
-	if (event.type == VMM_EVENT_BOOTED) {
-		monitor_note("booted");
-	} else if (event.type == VMM_EVENT_PAUSED || event.type == VMM_EVENT_RESUMED) {
+	if (event.type == VMM_EVENT_PAUSED || event.type == VMM_EVENT_RESUMED) {
 		pausing_event(monitor, event.type);
 	} else if (event.type == VMM_EVENT_PORT_CLOSED) {
 		port_closed(monitor, event.port);

@@ -29,11 +29,7 @@ struct device_ops {
 	 * the device's type.
 	 */
 	uint64_t features;
-	/*
-	 * Another process serves the queues: their kicks do not come here, and the transport
-	 * answers "used buffers" whenever it is asked for the cause of an interrupt.
-	 */
-	bool external;
+	bool external; /* another process serves the queues: their kicks do not come here */
 	/*
 	 * The driver is ready (DRIVER_OK): device->features and the queues that it made are valid.
 	 * A queue that it did not make is inactive. NULL: nothing to do.
@@ -55,6 +51,7 @@ struct device_ops {
 struct device_transport {
 	void (*signal)(struct device *device);
 	void (*broken)(struct device *device, const struct err *err);
+	void (*appear)(struct device *device);
 };
 
 struct device {
@@ -91,7 +88,7 @@ static inline void device_signal(struct device *device, unsigned int queue)
  */
 static inline void device_appear(struct device *device)
 {
-	__atomic_store_n(&device->absent, false, __ATOMIC_RELEASE);
+	device->transport->appear(device);
 }
 
 /*

@@ -80,6 +80,25 @@ static int add_memory(const struct kvm *kvm, const struct guest_memory *memory, 
 	return 0;
 }
 
+int kvm_add_read_only(const struct kvm *kvm, uint32_t slot, uint64_t gpa, void *host, uint64_t size,
+		      struct err *err)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = slot,
+		.flags = KVM_MEM_READONLY,
+		.guest_phys_addr = gpa,
+		.memory_size = size,
+		.userspace_addr = (uintptr_t)host,
+	};
+
+	if (ioctl(kvm->kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_READONLY_MEM) <= 0)
+		return 0;
+	if (ioctl(kvm->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) < 0)
+		return err_set(err, errno, "give KVM %llu bytes of read-only memory",
+			       (unsigned long long)size);
+	return 0;
+}
+
 int kvm_create(struct kvm *kvm, int kvm_fd, const struct guest_memory *memory, struct err *err)
 {
 	uint64_t identity = IDENTITY_MAP_ADDRESS;

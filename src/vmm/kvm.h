@@ -21,6 +21,16 @@ int kvm_create(struct kvm *kvm, int kvm_fd, const struct guest_memory *memory, s
 void kvm_close(struct kvm *kvm);
 
 /*
+ * kvm_add_read_only() - memory at gpa that the guest can read; what it stores there comes out as
+ * what it would where no memory is.
+ * @slot: a number that no other memory has.
+ * @host: page-aligned, there for as long as the VM is. Size in bytes, whole pages.
+ * Where KVM cannot do it the guest's reads come out too. Returns 0, or -1 with err set.
+ */
+int kvm_add_read_only(const struct kvm *kvm, uint32_t slot, uint64_t gpa, void *host, uint64_t size,
+		      struct err *err);
+
+/*
  * kvm_prefault() - map guest memory before the guest touches it: an exit saved for each small page.
  * What a kernel before 6.11 or without nested paging does not know is left to the guest's faults.
  */

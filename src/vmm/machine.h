@@ -39,6 +39,7 @@ struct vmm {
 	struct source control;
 	int acknowledged; /* an eventfd that nobody looks at; -1: there is none */
 
+	uint32_t *registers; /* of all devices, a page each, as the guest reads them */
 	struct mmio_device mmio[MACHINE_DEVICES_MAX];
 	unsigned int devices;
 	struct external_device fs, disks[VMM_DISKS_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The virtio-mmio transport. Registers are read and written on vCPU threads under the device's
- * lock; status and interrupt_status are atomic, for the loop's thread changes them too.
+ * The virtio-mmio transport: what the guest writes to its registers. That is done on vCPU threads
+ * under the device's lock; status and interrupt_status are atomic, for the loop's thread changes
+ * them too. What it reads is in mmio_page.c.
  */
 #include "vmm/mmio.h"
 
@@ -16,8 +17,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#define MAGIC	  0x74726976u /* "virt" */
-#define VENDOR	  0x746f6f6du
 #define VERSION_1 (1ull << VIRTIO_F_VERSION_1)
 #define FEATURES  (VERSION_1 | 1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC)
 
@@ -38,18 +37,6 @@ static void status_add(struct mmio_device *mmio, uint32_t bits)
 	__atomic_fetch_or(&mmio->state.status, bits, __ATOMIC_ACQ_REL);
 }
 
-static void interrupt(struct mmio_device *mmio, uint32_t cause)
-{
-	__atomic_fetch_or(&mmio->state.interrupt_status, cause, __ATOMIC_ACQ_REL);
-	eventfd_write(mmio->device->call_fd, 1);
-}
-
-/* A placeholder (4.2.2.2), until device_appear(). */
-static bool is_absent(const struct mmio_device *mmio)
-{
-	return __atomic_load_n(&mmio->device->absent, __ATOMIC_ACQUIRE);
-}
-
 static void queues_deactivate(struct device *device)
 {
 	device->active = false;
@@ -59,7 +46,18 @@ static void queues_deactivate(struct device *device)
 
 static void transport_signal(struct device *device)
 {
-	interrupt(device->transport_data, VIRTIO_MMIO_INT_VRING);
+	eventfd_write(device->call_fd, 1);
+}
+
+/* No vCPU has the lock of a device that is absent. */
+static void transport_appear(struct device *device)
+{
+	struct mmio_device *mmio = device->transport_data;
+
+	pthread_mutex_lock(&mmio->lock);
+	__atomic_store_n(&device->absent, false, __ATOMIC_RELEASE);
+	mmio_publish(mmio);
+	pthread_mutex_unlock(&mmio->lock);
 }
 
 static void transport_broken(struct device *device, const struct err *err)
@@ -72,12 +70,15 @@ static void transport_broken(struct device *device, const struct err *err)
 			    err->text);
 	mmio->warned = true; /* once: the guest could fill the log otherwise */
 	status_add(mmio, S_NEEDS_RESET);
-	interrupt(mmio, VIRTIO_MMIO_INT_CONFIG);
+	__atomic_fetch_or(&mmio->state.interrupt_status, VIRTIO_MMIO_INT_CONFIG, __ATOMIC_ACQ_REL);
+	mmio_publish_status(mmio);
+	eventfd_write(device->call_fd, 1);
 }
 
 static const struct device_transport mmio_transport = {
 	.signal = transport_signal,
 	.broken = transport_broken,
+	.appear = transport_appear,
 };
 
 static void queue_serve(struct device *device, unsigned int queue)
@@ -272,80 +273,17 @@ static void register_write(struct mmio_device *mmio, uint64_t offset, uint32_t v
 	}
 }
 
-static uint32_t interrupt_status(const struct mmio_device *mmio)
-{
-	uint32_t status = __atomic_load_n(&mmio->state.interrupt_status, __ATOMIC_ACQUIRE);
-
-	/* Who serves an external device's queues raises its interrupt without telling us. */
-	return status | (mmio->device->ops->external ? VIRTIO_MMIO_INT_VRING : 0);
-}
-
-static uint32_t register_read(struct mmio_device *mmio, uint64_t offset)
-{
-	const struct virtqueue *queue = queue_selected(mmio);
-	uint32_t select = mmio->state.device_features_sel;
-
-	switch (offset) {
-	case VIRTIO_MMIO_MAGIC_VALUE:
-		return MAGIC;
-	case VIRTIO_MMIO_VERSION:
-		return 2;
-	case VIRTIO_MMIO_DEVICE_ID:
-		return is_absent(mmio) ? 0 : mmio->device->ops->type;
-	case VIRTIO_MMIO_VENDOR_ID:
-		return VENDOR;
-	case VIRTIO_MMIO_DEVICE_FEATURES:
-		return select < 2 ? (uint32_t)(mmio_features(mmio) >> (32 * select)) : 0;
-	case VIRTIO_MMIO_QUEUE_NUM_MAX:
-		return queue ? mmio->device->ops->queue_size : 0;
-	case VIRTIO_MMIO_QUEUE_READY:
-		return queue ? queue->state.ready : 0;
-	case VIRTIO_MMIO_INTERRUPT_STATUS:
-		return interrupt_status(mmio);
-	case VIRTIO_MMIO_STATUS:
-		return status_get(mmio);
-	case VIRTIO_MMIO_SHM_LEN_LOW:
-	case VIRTIO_MMIO_SHM_LEN_HIGH:
-	case VIRTIO_MMIO_SHM_BASE_LOW:
-	case VIRTIO_MMIO_SHM_BASE_HIGH:
-		return UINT32_MAX; /* there is no shared region (4.2.2) */
-	default:
-		return 0; /* CONFIG_GENERATION too: no configuration changes */
-	}
-}
-
-void mmio_read(struct mmio_device *mmio, uint64_t offset, void *data, uint32_t size)
-{
-	uint32_t value;
-
-	memset(data, 0, size);
-	if (offset >= VIRTIO_MMIO_CONFIG) {
-		uint64_t at = offset - VIRTIO_MMIO_CONFIG;
-		/* It is written until the device appears, as is the number of its queues. */
-		uint32_t end = is_absent(mmio) ? 0 : mmio->device->config_size;
-
-		/* Bytes behind the end read as zero. */
-		if (at < end)
-			memcpy(data, mmio->device->config + at, size < end - at ? size : end - at);
-		return;
-	}
-	if (size != 4 || offset % 4 || (is_absent(mmio) && offset > VIRTIO_MMIO_VENDOR_ID))
-		return;
-	pthread_mutex_lock(&mmio->lock);
-	value = register_read(mmio, offset);
-	pthread_mutex_unlock(&mmio->lock);
-	memcpy(data, &value, 4);
-}
-
 void mmio_write(struct mmio_device *mmio, uint64_t offset, const void *data, uint32_t size)
 {
 	uint32_t value;
 
-	if (size != 4 || offset % 4 || offset >= VIRTIO_MMIO_CONFIG || is_absent(mmio))
+	if (size != 4 || offset % 4 || offset >= VIRTIO_MMIO_CONFIG ||
+	    __atomic_load_n(&mmio->device->absent, __ATOMIC_ACQUIRE))
 		return;
 	memcpy(&value, data, 4);
 	pthread_mutex_lock(&mmio->lock);
 	register_write(mmio, offset, value);
+	mmio_publish(mmio);
 	pthread_mutex_unlock(&mmio->lock);
 }
 
@@ -367,12 +305,14 @@ static int kick_init(struct mmio_device *mmio, unsigned int queue, struct loop *
 	return loop_watch(loop, &kick->source, EPOLLIN | EPOLLET, err);
 }
 
-int mmio_init(struct mmio_device *mmio, struct device *device, const struct guest_memory *memory,
-	      struct loop *loop, struct calls *calls, struct err *err)
+int mmio_init(struct mmio_device *mmio, struct device *device, uint32_t *page,
+	      const struct guest_memory *memory, struct loop *loop, struct calls *calls,
+	      struct err *err)
 {
 	*mmio = (struct mmio_device){
 		.state = { .version = MMIO_STATE_VERSION },
 		.device = device,
+		.page = page,
 		.memory = memory,
 		.calls = calls,
 	};
@@ -388,6 +328,7 @@ int mmio_init(struct mmio_device *mmio, struct device *device, const struct gues
 	for (unsigned int i = 0; i < device->queue_count; i++)
 		if (kick_init(mmio, i, loop, err) < 0)
 			return -1;
+	mmio_publish(mmio);
 	return 0;
 }
 

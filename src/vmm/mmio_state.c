@@ -45,6 +45,7 @@ int mmio_restore(struct mmio_device *mmio, const struct snapshot_device *state, 
 	    (state->mmio.driver_features & ~mmio_features(mmio)))
 		return err_set(err, 0, "restore the %s device", device->ops->name);
 	mmio->state = state->mmio;
+	mmio_publish(mmio);
 	if (state->mmio.status != RUNNING)
 		return 0;
 	device->features = state->mmio.driver_features;
@@ -59,6 +60,7 @@ int mmio_restore(struct mmio_device *mmio, const struct snapshot_device *state, 
 				       device->ops->name);
 	}
 	device->active = mmio->started = true;
+	mmio_publish(mmio);
 	return 0;
 }
 
@@ -79,7 +81,5 @@ void mmio_again(struct mmio_device *mmio)
 		return;
 	for (unsigned int i = 0; i < device->queue_count; i++)
 		eventfd_write(device->kick_fds[i], 1);
-	/* One too many is looked at and ignored. */
-	if (mmio->state.interrupt_status || device->ops->external)
-		eventfd_write(device->call_fd, 1);
+	eventfd_write(device->call_fd, 1); /* one too many is looked at and ignored */
 }

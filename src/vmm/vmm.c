@@ -26,6 +26,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 
 /*
  * The machine's own part of the command line. It is reset through the keyboard controller; a panic
@@ -69,9 +70,9 @@ static void guest_knocks(void *data)
 }
 
 /*
- * The driver acknowledges each interrupt, which means nothing to a device that another process
- * serves: it never says more than "used buffers". KVM takes the store and nobody looks at the
- * eventfd. Without this each of the guest's requests for a file costs another exit to this process.
+ * The driver acknowledges each interrupt, which means nothing where it says "used buffers" and no
+ * more: KVM takes the store and nobody looks at the eventfd. Without this each of the guest's
+ * requests for a file costs another exit to this process.
  */
 static int connect_acknowledgement(struct vmm *vmm, unsigned int index, struct err *err)
 {
@@ -94,7 +95,7 @@ int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 	for (uint32_t i = 0; i < device->queue_count; i++)
 		if (kvm_ioeventfd(&vmm->kvm, notify, i, device->kick_fds[i], err) < 0)
 			return -1;
-	return device->ops->external ? connect_acknowledgement(vmm, index, err) : 0;
+	return connect_acknowledgement(vmm, index, err);
 }
 
 /*
@@ -104,8 +105,10 @@ int machine_connect(struct vmm *vmm, unsigned int index, struct err *err)
 static int attach(struct vmm *vmm, struct device *device, struct err *err)
 {
 	unsigned int index = vmm->devices++;
+	uint32_t *page = vmm->registers + index * (MMIO_SIZE / sizeof(*page));
 
-	if (mmio_init(&vmm->mmio[index], device, &vmm->memory, &vmm->loop, &vmm->calls, err) < 0)
+	if (mmio_init(&vmm->mmio[index], device, page, &vmm->memory, &vmm->loop, &vmm->calls, err) <
+	    0)
 		return -1;
 	return device->absent ? 0 : machine_connect(vmm, index, err);
 }
@@ -146,6 +149,17 @@ static int make_devices(struct vmm *vmm, const struct vmm_config *config, struct
 	if (serial_init(vmm->serial, &vmm->loop, config->serial_fd, err) < 0)
 		return -1;
 	return kvm_irqfd(&vmm->kvm, SERIAL_GSI, vmm->serial->irq_fd, err);
+}
+
+static int make_registers(struct vmm *vmm, struct err *err)
+{
+	void *pages = mmap(NULL, MACHINE_DEVICES_MAX * MMIO_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return err_set(err, errno, "map the devices' registers");
+	vmm->registers = pages;
+	return 0;
 }
 
 static uint32_t device_id(const struct vmm *vmm, unsigned int index)
@@ -234,7 +248,10 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	if (guest_memory_map(&vmm->memory, config->memory_fd, config->memory_size, err) < 0 ||
 	    kvm_create(&vmm->kvm, config->kvm_fd, &vmm->memory, err) < 0 ||
 	    loop_init(&vmm->loop, err) < 0 || calls_init(&vmm->calls, &vmm->loop, err) < 0 ||
-	    control_init(vmm, config->control_fd, err) < 0 || make_devices(vmm, config, err) < 0)
+	    control_init(vmm, config->control_fd, err) < 0 || make_registers(vmm, err) < 0 ||
+	    make_devices(vmm, config, err) < 0 ||
+	    kvm_add_read_only(&vmm->kvm, (uint32_t)vmm->memory.count, MMIO_BASE, vmm->registers,
+			      vmm->devices * MMIO_SIZE, err) < 0)
 		return -1;
 	if (config->template_key && config->template_fd >= 0)
 		return machine_restore(vmm, config, err);
@@ -261,6 +278,8 @@ static void machine_free(struct vmm *vmm)
 	free(vmm->serial);
 	fd_replace(&vmm->acknowledged, -1);
 	kvm_close(&vmm->kvm);
+	if (vmm->registers)
+		munmap(vmm->registers, MACHINE_DEVICES_MAX * MMIO_SIZE);
 	calls_free(&vmm->calls);
 	loop_close(&vmm->loop);
 	guest_memory_unmap(&vmm->memory);
@@ -299,7 +318,6 @@ int vmm_run(struct vmm *vmm, struct err *err)
 		for (unsigned int i = 0; vmm->again && i < vmm->devices; i++)
 			mmio_again(&vmm->mmio[i]);
 		vcpus_command(vmm, RUN_GO);
-		control_event(vmm, VMM_EVENT_BOOTED, 0);
 	}
 	r = loop_run(&vmm->loop, err);
 	if (r < 0)

@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t *host;
 	static struct loop loop;
+	static uint32_t page[MMIO_SIZE / sizeof(uint32_t)];
 	struct guest_memory memory = { .count = 1 };
 	struct mmio_device mmio;
 	struct device device;
@@ -80,9 +81,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!host && (!(host = malloc(MEMORY)) || loop_init(&loop, &err) < 0))
 		return 0;
 	memset(host, 0, 0x1000);
+	memset(page, 0, sizeof(page));
 	memory.slots[0] = (struct guest_slot){ .size = MEMORY, .host = host };
 	DEVICE(&device);
-	if (mmio_init(&mmio, &device, &memory, &loop, NULL, &err) < 0)
+	if (mmio_init(&mmio, &device, page, &memory, &loop, NULL, &err) < 0)
 		return 0;
 	mmio.warned = true;
 	for (; size >= STEP; data += STEP, size -= STEP)

@@ -24,7 +24,7 @@ int mmio_driver_setup(void **state)
 	close(fd);
 	rng_init(&f->device);
 	*state = f;
-	return mmio_init(&f->mmio, &f->device, &f->memory, &f->loop, NULL, &f->err);
+	return mmio_init(&f->mmio, &f->device, f->page, &f->memory, &f->loop, NULL, &f->err);
 }
 
 int mmio_driver_teardown(void **state)

@@ -30,6 +30,7 @@ struct mmio_driver {
 	struct loop loop;
 	struct device device;
 	struct mmio_device mmio;
+	uint32_t page[MMIO_SIZE / sizeof(uint32_t)];
 	struct err err;
 };
 

@@ -55,6 +55,11 @@ static void on_signal(struct device *device)
 	current->interrupts++;
 }
 
+static void on_appear(struct device *device)
+{
+	device->absent = false;
+}
+
 static void on_broken(struct device *device, const struct err *err)
 {
 	current->broken = true;
@@ -87,7 +92,7 @@ void net_driver_init_pairs(struct net_driver *driver, uint64_t features, unsigne
 	int fd, taps[NET_DRIVER_PAIRS];
 	struct err err;
 
-	*driver = (struct net_driver){ .transport = { on_signal, on_broken } };
+	*driver = (struct net_driver){ .transport = { on_signal, on_broken, on_appear } };
 	current = driver;
 	fd = guest_memory_create(MEMORY, &err);
 	if (fd < 0 || guest_memory_map(&driver->memory, fd, MEMORY, &err) < 0 ||

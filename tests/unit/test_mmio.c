@@ -50,8 +50,9 @@ static void serves_a_driver(void **state)
 	assert_int_equal(used->ring[0].len, 64);
 	assert_true(mmio_driver_interrupted(f));
 	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING);
+	/* Which it always says, as nobody tells the transport of the next one. */
 	mmio_put(&f->mmio, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
-	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_INTERRUPT_STATUS), 0);
+	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_VRING);
 }
 
 static void hears_what_came_before_driver_ok(void **state)
@@ -129,6 +130,8 @@ static void is_a_placeholder_at_first(void **state)
 	f->device.absent = true;
 	f->device.config_size = 4;
 	f->device.config[0] = 7;
+	memset(f->page, 0, sizeof(f->page));
+	mmio_publish(&f->mmio);
 	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_MAGIC_VALUE), 0x74726976);
 	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_VERSION), 2);
 	assert_int_equal(mmio_get(&f->mmio, VIRTIO_MMIO_DEVICE_ID), 0);
@@ -151,6 +154,7 @@ static void is_a_placeholder_at_first(void **state)
 static void hands_queues_to_the_file_server(void **state)
 {
 	struct mmio_driver *f = *state;
+	uint32_t page[MMIO_SIZE / sizeof(uint32_t)] = { 0 };
 	struct mmio_device mmio;
 	struct external_device fs;
 	struct fs_queue_setup message;
@@ -160,7 +164,8 @@ static void hands_queues_to_the_file_server(void **state)
 
 	assert_int_equal(fd_socketpair(SOCK_SEQPACKET, pair), 0);
 	assert_int_equal(fs_init(&fs, &f->loop, pair[0], QUEUES - 1, &f->err), 0);
-	assert_int_equal(mmio_init(&mmio, &fs.device, &f->memory, &f->loop, NULL, &f->err), 0);
+	assert_int_equal(mmio_init(&mmio, &fs.device, page, &f->memory, &f->loop, NULL, &f->err),
+			 0);
 	mmio_read(&mmio, VIRTIO_MMIO_CONFIG, tag, sizeof(tag));
 	assert_string_equal(tag, FSD_TAG);
 	assert_int_equal(mmio_get(&mmio, VIRTIO_MMIO_CONFIG + sizeof(tag)), QUEUES - 1);

@@ -185,6 +185,7 @@ static void test_fewer_taps(void **state)
 	int fd = dup(driver->wire);
 
 	net_init(&net, &driver->loop, 4);
+	net.device.transport = &driver->transport;
 	assert_int_equal(net.device.queue_count, 9);
 	assert_int_equal(net_attach(&net, &fd, 1, (const uint8_t *)"abcdef", &err), 0);
 	assert_int_equal(fd, -1);

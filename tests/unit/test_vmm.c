@@ -206,7 +206,6 @@ static void resets(void **state)
 {
 	struct machine machine = START(reset, 1, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&machine, VMM_END_RESET, "reset");
 }
 
@@ -215,7 +214,6 @@ static void has_a_console(void **state)
 	struct machine machine = START(hello, 1, true);
 	_cleanup_free_ char *text = NULL;
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	text = fd_read_text(machine.console, 1000, NULL);
 	assert_string_equal(text, "hello from the guest\n");
 	expect_end(&machine, VMM_END_RESET, "reset");
@@ -225,7 +223,6 @@ static void has_no_console(void **state)
 {
 	struct machine machine = START(hello, 1, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&machine, VMM_END_RESET, "reset");
 }
 
@@ -236,7 +233,6 @@ static void survives_a_flood(void **state)
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&(struct machine){ machine.pid, machine.control, -1 }, VMM_END_RESET, "reset");
 	text = fd_read_text(machine.console, 1 << 20, &size);
 	assert_in_range(size, 1, 128 << 10); /* the pipe and the ring; the rest is lost */
@@ -248,7 +244,6 @@ static void survives_a_console_closed(void **state)
 	struct machine machine = START(flood, 1, true);
 
 	fd_replace(&machine.console, -1);
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&machine, VMM_END_RESET, "reset");
 }
 
@@ -257,7 +252,6 @@ static void tells_a_crash(void **state)
 	struct machine machine = START(triple_fault, 1, false);
 	struct vmm_event event;
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	event = next_event(&machine);
 	assert_int_equal(event.type, VMM_EVENT_ENDED);
 	/* A KVM without hardware virtualization meets an internal error there. */
@@ -271,7 +265,6 @@ static void stops(void **state)
 {
 	struct machine machine = START(spin, 3, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	request(&machine, VMM_REQUEST_STOP);
 	expect_end(&machine, VMM_END_STOPPED, "stopped");
 }
@@ -280,7 +273,6 @@ static void stops_a_guest_that_sleeps(void **state)
 {
 	struct machine machine = START(halt, 1, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	request(&machine, VMM_REQUEST_STOP);
 	expect_end(&machine, VMM_END_STOPPED, "stopped");
 }
@@ -290,7 +282,6 @@ static void ends_with_the_monitor(void **state)
 	struct machine machine = START(spin, 1, false);
 	int status;
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	close(machine.control);
 	assert_int_equal(waitpid(machine.pid, &status, 0), machine.pid);
 	assert_int_equal(status, 0);
@@ -300,7 +291,6 @@ static void pauses(void **state)
 {
 	struct machine machine = START(spin, 2, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	for (int i = 0; i < 20; i++) {
 		request(&machine, VMM_REQUEST_PAUSE);
 		expect(&machine, VMM_EVENT_PAUSED);
@@ -332,7 +322,6 @@ static void refuses_a_request_it_does_not_know(void **state)
 {
 	struct machine machine = START(spin, 1, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	request(&machine, 99);
 	expect_end(&machine, VMM_END_ERROR, "request 99");
 }
@@ -341,7 +330,6 @@ static void survives_scribbling(void **state)
 {
 	struct machine machine = START(scribble, 1, false);
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&machine, VMM_END_RESET, "reset");
 }
 
@@ -350,7 +338,6 @@ static void serves_entropy(void **state)
 	struct machine machine = START(entropy, 1, true);
 	_cleanup_free_ char *text = NULL;
 
-	expect(&machine, VMM_EVENT_BOOTED);
 	text = fd_read_text(machine.console, 1000, NULL);
 	assert_string_equal(text, "R");
 	expect_end(&machine, VMM_END_RESET, "reset");
@@ -364,13 +351,11 @@ static void starts_from_a_template(void **state)
 	template_fd = memfd_create("template", MFD_CLOEXEC);
 	make = true;
 	machine = START(speak, 2, false);
-	expect(&machine, VMM_EVENT_BOOTED);
 	expect_end(&machine, VMM_END_RESET, "reset");
 	assert_true(vmm_is_template(template_fd));
 	make = false;
 	for (int i = 0; i < 3; i++) {
 		machine = START(halt, 2, false);
-		expect(&machine, VMM_EVENT_BOOTED);
 		expect_end(&machine, VMM_END_RESET, "reset");
 	}
 	fd_replace(&template_fd, -1);

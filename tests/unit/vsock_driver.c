@@ -58,7 +58,7 @@ void driver_init(struct driver *driver)
 	current = driver;
 	driver_buf_alloc = 1u << 20;
 	driver_fwd_cnt = 0;
-	driver->transport = (struct device_transport){ on_signal, on_broken };
+	driver->transport = (struct device_transport){ .signal = on_signal, .broken = on_broken };
 	driver->memory_fd = memfd_create("guest", MFD_CLOEXEC);
 	if (ftruncate(driver->memory_fd, MEMORY_SIZE) < 0 ||
 	    guest_memory_map(&driver->memory, driver->memory_fd, MEMORY_SIZE, &err) < 0 ||
