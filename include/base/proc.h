@@ -22,6 +22,13 @@ int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie);
 enum proc_life { PROC_GONE, PROC_ENDING, PROC_ALIVE };
 enum proc_life proc_look(pid_t pid, uint64_t ticks);
 
+/*
+ * proc_ended_early() - whether the process pid that started at ticks has ended, or is about to,
+ * without execve(2) since it was made. False where it was reaped: that nobody knows.
+ * @signal: what ended it, 0 where it cannot be seen or was none.
+ */
+bool proc_ended_early(pid_t pid, uint64_t ticks, int *signal);
+
 /* proc_is_alive() - true while pid is the process that started at ticks, and has not ended. */
 bool proc_is_alive(pid_t pid, uint64_t ticks);
 

@@ -58,10 +58,11 @@ int sandbox_create(const struct sandbox_params *params, pid_t *pid, struct err *
 /*
  * sandbox_start() - let a waiting init run the user's program.
  * @socket: connected to init's start socket.
+ * @start_time: init's, as proc_start_time() tells it.
  *
  * Returns 0 once execve(2) has succeeded; -1 with err set to what init met.
  */
-int sandbox_start(int socket, struct err *err);
+int sandbox_start(int socket, pid_t init, uint64_t start_time, struct err *err);
 
 /*
  * sandbox_check_process() - what of a process is used later or not at all, and has to be well

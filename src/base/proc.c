@@ -14,13 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PF_EXITING 0x4 /* linux/sched.h of the kernel, which no header of user space has */
+/* linux/sched.h of the kernel, which no header of user space has */
+#define PF_EXITING    0x4
+#define PF_FORKNOEXEC 0x40
 
 /* What is looked at in /proc/PID/stat. */
 struct stat_line {
 	char state;	/* field 3 */
 	uint64_t flags; /* 9: PF_ of the kernel's linux/sched.h */
 	uint64_t ticks; /* 22 */
+	uint64_t ended; /* 52: as wait(2) will tell it, to who may trace it; else 0 */
 };
 
 static int read_number(const char *text, uint64_t *number)
@@ -51,15 +54,17 @@ static int read_stat(pid_t pid, struct stat_line *line)
 		return -1;
 	p += 2;
 	line->state = *p;
-	for (int field = 3; field < 22; field++) {
-		if (field == 9 && read_number(p, &line->flags) < 0)
+	line->ended = 0;
+	for (int field = 3; field < 52; field++) {
+		if ((field == 9 && read_number(p, &line->flags) < 0) ||
+		    (field == 22 && read_number(p, &line->ticks) < 0))
 			return -1;
 		p = strchr(p, ' ');
 		if (!p)
-			return -1;
+			return field > 22 ? 0 : -1;
 		p++;
 	}
-	return read_number(p, &line->ticks);
+	return read_number(p, &line->ended);
 }
 
 int proc_start_time(pid_t pid, uint64_t *ticks, bool *zombie)
@@ -82,6 +87,17 @@ enum proc_life proc_look(pid_t pid, uint64_t ticks)
 	    line.state == 'X')
 		return PROC_GONE;
 	return line.flags & PF_EXITING ? PROC_ENDING : PROC_ALIVE;
+}
+
+bool proc_ended_early(pid_t pid, uint64_t ticks, int *signal)
+{
+	struct stat_line line;
+
+	if (pid <= 0 || read_stat(pid, &line) < 0 || line.ticks != ticks ||
+	    !(line.flags & PF_EXITING) || !(line.flags & PF_FORKNOEXEC))
+		return false;
+	*signal = WTERMSIG((int)line.ended);
+	return true;
 }
 
 bool proc_is_alive(pid_t pid, uint64_t ticks)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
@@ -226,6 +227,7 @@ struct process *container_process(const struct agent *agent, const char *id, con
 int container_start(struct container *container, const Moat__Agent__Network *network,
 		    struct err *err)
 {
+	uint64_t start_time = 0;
 	int r;
 
 	if (container->started || container->init->exited)
@@ -235,7 +237,9 @@ int container_start(struct container *container, const Moat__Agent__Network *net
 		return err_wrap(err, "make the guest's network");
 	if (set_network_sysctl(&container->config, true, err) < 0)
 		return -1;
-	r = sandbox_start(container->start_socket, err);
+	(void)proc_start_time(container->init->pid, &start_time,
+			      NULL); /* reaped by us, and not yet */
+	r = sandbox_start(container->start_socket, container->init->pid, start_time, err);
 	fd_replace(&container->start_socket, -1);
 	container->started = r == 0;
 	return r;

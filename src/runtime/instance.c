@@ -186,7 +186,7 @@ int instance_start(struct instance *instance, struct err *err)
 		return -1;
 	if (instance->engine->start(&instance->container, err) < 0) {
 		drop_mark(instance, &instance->record->started);
-		return over_explain(instance, "start", err);
+		return -1;
 	}
 	if (run_hooks(instance, "poststart", err) == 0)
 		return 0;

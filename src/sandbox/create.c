@@ -107,8 +107,9 @@ static int prepare(struct setup *setup, struct err *err)
 	foreign = namespaces_have(&setup->namespaces, CLONE_NEWUSER) && !rootless();
 	capabilities_read(setup->process->capabilities, &setup->capabilities);
 	if (setup->linux_->seccomp &&
-	    seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
-				   &setup->seccomp, err) < 0)
+	    (seccomp_filter_compile(setup->linux_->seccomp, setup->params->seccomp_cache,
+				    &setup->seccomp, err) < 0 ||
+	     program_check_filter(&setup->seccomp, err) < 0))
 		return -1;
 	if (setup->params->hardening && prepare_wall(setup, err) < 0)
 		return -1;

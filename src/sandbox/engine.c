@@ -232,7 +232,7 @@ static int plain_start(struct container *container, struct err *err)
 
 	if (fd < 0)
 		fd = connect_start(container, err);
-	if (fd < 0 || sandbox_start(fd, err) < 0)
+	if (fd < 0 || sandbox_start(fd, container->pid, container->start_time, err) < 0)
 		return -1;
 	unlinkat(container->state_fd, START_SOCKET, 0);
 	return 0;

@@ -159,6 +159,7 @@ static int forward_listener(const struct exec *exec, pid_t pid, struct err *err)
 static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 {
 	struct report report;
+	uint64_t start_time;
 	ssize_t n;
 	struct err its;
 	int forwarded = exec->listener.slot ? forward_listener(exec, pid, &its) : 0;
@@ -174,13 +175,14 @@ static int hear_from(const struct exec *exec, pid_t pid, struct err *err)
 	do
 		n = recv(exec->sync, &report, sizeof(report), 0);
 	while (n < 0 && errno == EINTR);
-	if (n == 0) /* execve(2) closed the other end */
+	if (n == 0 && proc_start_time(pid, &start_time, NULL) < 0)
+		return 0;				   /* reaped, by who knows how it ended */
+	if (n == 0 && program_begun(pid, start_time, err)) /* execve(2) closed the other end */
 		return 0;
 	if (n < 0 && errno == ECONNRESET) /* it ended with something of ours unread */
-		return err_set(err, 0,
-			       "run a process in container %s: it was killed before its program "
-			       "began",
-			       exec->params->id);
+		err_set(err, 0, "it was killed before its program began");
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return err_wrap(err, "run a process in container %s", exec->params->id);
 	if (n != sizeof(report))
 		return err_set(err, 0, "run a process in container %s: its answer is malformed",
 			       exec->params->id);
@@ -232,7 +234,9 @@ static int prepare(struct exec *exec, struct err *err)
 		return err_set(err, errno, "open our own pid namespace");
 	capabilities_read(params->process->capabilities, &exec->capabilities);
 	if (config && config->seccomp &&
-	    seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) < 0)
+	    (seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) <
+		     0 ||
+	     program_check_filter(&exec->seccomp, err) < 0))
 		return -1;
 	if (params->hardening && prepare_wall(exec, err) < 0)
 		return -1;

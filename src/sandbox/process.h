@@ -75,6 +75,18 @@ int lsm_apply(const struct oci_process *process, int proc, struct err *err);
 char *program_find(const struct oci_process *process, struct err *err);
 
 /*
+ * program_check_filter() - refuse a filter under which no program can begin, whatever it is: who
+ * loads it ends there, and can often not even say so. 0, or -1 with err set.
+ */
+int program_check_filter(const struct seccomp_filter *filter, struct err *err);
+
+/*
+ * program_begun() - of a process whose end of a connection is closed: whether it was execve(2) that
+ * did so. False with err set where it has ended before, as far as that can be seen.
+ */
+bool program_begun(pid_t pid, uint64_t start_time, struct err *err);
+
+/*
  * process.execCPUAffinity. affinity_check() - whether its lists can be read. affinity_begin() -
  * before the process is in its cgroup; affinity_finish() - once it is. 0, or -1 with err set.
  */

@@ -6,12 +6,17 @@
 #include "sandbox/process.h"
 
 #include "base/mem.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "oci/config.h"
+#include "sandbox/bpf.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <linux/audit.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DEFAULT_PATH "/bin:/usr/bin" /* confstr(_CS_PATH) */
@@ -89,4 +94,33 @@ char *program_find(const struct oci_process *process, struct err *err)
 	err_set(err, ERR_PROGRAM_NOT_FOUND, "exec %s: executable file not found in $PATH", name);
 	err_hint(err, "in the container that is %s", find_path(process));
 	return NULL;
+}
+
+int program_check_filter(const struct seccomp_filter *filter, struct err *err)
+{
+	const struct seccomp_data call = { .nr = SYS_execve, .arch = AUDIT_ARCH_X86_64 };
+
+	if (!filter->count ||
+	    bpf_answers(filter->insns, filter->count, &call, false) & BPF_CAN_ALLOW)
+		return 0;
+	err_set(err, 0, "use linux.seccomp: it allows no execve(2), so that no program can begin");
+	return err_hint(err, "give it a rule for execve with the action SCMP_ACT_ALLOW");
+}
+
+bool program_begun(pid_t pid, uint64_t start_time, struct err *err)
+{
+	int signal;
+
+	if (!proc_ended_early(pid, start_time, &signal))
+		return true;
+	if (signal)
+		err_set(err, 0, "it was killed by signal %d (%s) before its program began", signal,
+			strsignal(signal));
+	else
+		err_set(err, 0, "it ended before its program began");
+	/* With exit_group(2) denied, too, the C library has no other way out than a fault. */
+	if (signal == SIGSYS || signal == SIGSEGV)
+		err_hint(err, "does linux.seccomp allow execve, and exit_group for a reason to be "
+			      "told?");
+	return false;
 }

@@ -79,7 +79,7 @@ class Agent:
             pass
 
 
-@at_levels("plain", "vm", quick={"vm": ["test_only_what_a_start_needs"]})
+@at_levels("plain", "vm", quick={"vm": ["test_only_what_a_start_needs", "test_too_little_is_allowed"]})
 class Seccomp(Case):
     def profile(self, **seccomp):
         return lambda c: c["linux"].__setitem__("seccomp", {
@@ -117,6 +117,37 @@ class Seccomp(Case):
                              syscalls=[{"names": calls, "action": "SCMP_ACT_ALLOW"}])(c)
             self.bundle("true", change=change)
             self.assertEqual(self.run_container().returncode, 0)
+
+    def test_nothing_is_allowed(self):
+        for action in ("SCMP_ACT_ERRNO", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL", "SCMP_ACT_TRAP"):
+            self.bundle("true", change=self.profile(defaultAction=action))
+            self.refused("create", "--bundle", self.bundle_path, self.new_id(), says=("linux.seccomp", "execve", "SCMP_ACT_ALLOW"))
+
+    def too_little(self, action):
+        """What moat does between the filter and execve(2), dropping a capability, is denied; and so is to tell of it."""
+        def change(c):
+            c["process"]["noNewPrivileges"] = False
+            self.profile(defaultAction=action, syscalls=[{"names": ["execve"], "action": "SCMP_ACT_ALLOW"}])(c)
+        return change
+
+    def test_too_little_is_allowed(self):
+        """The process dies under moat's hands, who has to say so: of its own it can say nothing."""
+        for action, signal in ("SCMP_ACT_ERRNO", 11), ("SCMP_ACT_KILL_PROCESS", 31):
+            self.bundle("true", change=self.too_little(action))
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(),
+                         says=("killed by signal %d" % signal, "before its program began", "linux.seccomp"))
+
+    def test_exec_where_too_little_is_allowed(self):
+        self.bundle("sleep", "1000")
+        for change, says in ((self.too_little("SCMP_ACT_KILL_PROCESS"), ("signal 31", "before its program began")),
+                             (self.profile(defaultAction="SCMP_ACT_ERRNO"), "execve")):
+            name = self.create()
+            self.ok("start", name)
+            change(self.config)
+            with open(os.path.join(self.root, name, "config.json"), "w") as f:  # exec reads it anew
+                json.dump(self.config, f)
+            self.refused("exec", name, "true", says=says)
+            self.ok("delete", "--force", name)
 
     def test_cached_filter_is_the_same(self):
         for _ in range(2):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import Case, at_levels, host
+from harness import Case, at_levels, differs, host
 
 
 def close_streams():
@@ -148,6 +148,26 @@ class Unlucky(Case):
         process.send_signal(signal.SIGTERM)
         self.assertNotEqual(process.wait(timeout=10 * host.TIME_SCALE), 0)
         self.ok("resume", name)
+        self.ok("delete", "--force", name)
+
+    @differs("vm", "the process is one of the guest's, where nothing kills it while the machine stands still")
+    def test_exec_killed_before_its_program_began(self):
+        """On its way it is one of the container's processes, and frozen like them; killed there, it has run nothing."""
+        self.bundle("sleep", "1000")
+        name = self.create()
+        self.ok("start", name)
+        self.ok("pause", name)
+        process = self.start_moat("exec", "--ignore-paused", name, "true", stderr=subprocess.PIPE)
+
+        def others():
+            return set(json.loads(self.ok("ps", "--format", "json", name).stdout)) - {self.pid(name)}
+        self.wait_until(others, "its process is there")
+        os.kill(others().pop(), signal.SIGKILL)
+        self.ok("resume", name)
+        said = process.communicate(timeout=20 * host.TIME_SCALE)[1].decode()
+        self.assertEqual(process.returncode, 255)
+        self.assertRegex(said, "^moat: run a process in container %s: it was killed .*before its program began\n$" % name)
+        self.assertEqual(self.state(name)["status"], "running")
         self.ok("delete", "--force", name)
 
     def test_delete_beside_start(self):

@@ -314,6 +314,37 @@ static void test_proc(void **state)
 	assert_int_equal(proc_wait(pid), 128 + SIGKILL);
 }
 
+/* Ended before it executed a program, and after. */
+static void test_proc_ended_early(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+		siginfo_t ended;
+		uint64_t ticks;
+		int signal = -1;
+
+		if (pid == 0) {
+			if (i == 0)
+				execl("/bin/sh", "sh", "-c", "kill -KILL $$", NULL);
+			raise(i == 1 ? SIGKILL : SIGSTOP);
+			_exit(3);
+		}
+		assert_int_equal(proc_start_time(pid, &ticks, NULL), 0);
+		if (i == 2) {
+			assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WSTOPPED), 0);
+			assert_false(proc_ended_early(pid, ticks, &signal)); /* not yet */
+			assert_int_equal(kill(pid, SIGCONT), 0);
+		}
+		assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
+		assert_int_equal(proc_ended_early(pid, ticks, &signal), i > 0);
+		if (i > 0)
+			assert_int_equal(signal, i == 1 ? SIGKILL : 0);
+		assert_false(proc_ended_early(pid, ticks + 1, &signal));
+		proc_wait(pid);
+		assert_false(proc_ended_early(pid, ticks, &signal));
+	}
+}
+
 /* The published values of the function. */
 static void test_hash(void **state)
 {
@@ -371,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_close_except),
 		cmocka_unit_test(test_read_text),
 		cmocka_unit_test(test_proc),
+		cmocka_unit_test(test_proc_ended_early),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_user_namespace),
 	};
