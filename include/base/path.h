@@ -32,6 +32,12 @@ int path_open_in_root(int rootfd, const char *path, int flags, mode_t mode, uint
 int path_make_in_root(int rootfd, const char *path, bool directory, mode_t mode, struct err *err);
 
 /*
+ * path_not_made() - say so, with errno for the reason, and what helps where that is a right that
+ * root of a user namespace lacks. Returns -1.
+ */
+int path_not_made(const char *what, const char *path, struct err *err);
+
+/*
  * path_is_clean() - true where a relative path has no empty, "." or ".." component.
  */
 bool path_is_clean(const char *path);

@@ -37,6 +37,19 @@ int path_open_in_root(int rootfd, const char *path, int flags, mode_t mode, uint
 	return (int)fd;
 }
 
+int path_not_made(const char *what, const char *path, struct err *err)
+{
+	int code = errno;
+
+	err_set(err, code, "make %s %s in the root file system", what, path);
+	/* Root of a user namespace is nobody in particular to files of ids that it does not have.
+	 */
+	if (code == EACCES || code == EOVERFLOW)
+		err_hint(err, "the user that is root there may not write where it would be: have "
+			      "it in the root file system beforehand, or map the ids that own it");
+	return -1;
+}
+
 /* Opens one component below a directory inside the root, making it where it is missing. */
 static int open_or_make(int rootfd, const char *prefix, bool directory, mode_t mode,
 			struct err *err)
@@ -58,13 +71,12 @@ static int open_or_make(int rootfd, const char *prefix, bool directory, mode_t m
 		return -1;
 	if (directory) {
 		if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
-			return err_set(err, errno, "make directory %s in the root file system",
-				       prefix);
+			return path_not_made("directory", prefix, err);
 	} else {
 		made = openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY,
 			      mode);
 		if (made < 0 && errno != EEXIST)
-			return err_set(err, errno, "make file %s in the root file system", prefix);
+			return path_not_made("file", prefix, err);
 	}
 	return path_open_in_root(dir, name, O_PATH | O_NOFOLLOW | (directory ? O_DIRECTORY : 0), 0,
 				 RESOLVE_NO_SYMLINKS, err);

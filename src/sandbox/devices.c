@@ -56,7 +56,7 @@ static int bind_onto(int dir, const char *name, const char *path, int tree, stru
 		unlinkat(dir, name, 0); /* the image's: it would lead to another file */
 	onto = openat(dir, name, O_CREAT | O_NOFOLLOW | O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0644);
 	if (onto < 0)
-		return err_set(err, errno, "make the file %s", path);
+		return path_not_made("file", path, err);
 	return mount_attach(tree, onto, path, err);
 }
 

@@ -115,6 +115,22 @@ class Namespaces(Case):
         self.assertRegex(out, r"^ +0 +100000 +65536\n0\n")
         self.assertEqual(os.stat(os.path.join(self.rootfs, "new")).st_uid, 100000)
 
+    def test_user_namespace_whose_root_does_not_own_the_image(self):
+        """What is not there cannot be made, as with others; what is there is used."""
+        def change(path, *mounts):
+            def function(c):
+                c["linux"]["namespaces"].append({"type": "user"})
+                c["linux"].update(uidMappings=MAP, gidMappings=MAP, devices=[
+                    {"path": path, "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}])
+                c["mounts"] = [m for m in c["mounts"] if not m["destination"].startswith("/dev") or "/dev" in mounts]
+            return function
+        for path, mounts, says in (("/opt/deep/null", ["/dev"], "make directory /opt"), ("/dev/null", [], "make file /dev/")):
+            self.bundle("true", change=change(path, *mounts))
+            self.refused("run", "--bundle", self.bundle_path, self.new_id(),
+                         says=(says, "Permission denied", "have it in the root file system beforehand"))
+            self.assertFalse(os.path.exists(os.path.join(self.rootfs, "opt")))
+        self.assertEqual(self.output("sh", "-c", "echo x >/dev/null; stat -c %t:%T /dev/null", change=change("/dev/null", "/dev")), "1:3\n")
+
     def test_user_namespace_without_maps(self):
         self.bundle("true", change=namespaces("mount", "user", "pid", "uts", "ipc", "network"))
         self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="uidMappings")
