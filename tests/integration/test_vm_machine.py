@@ -404,7 +404,7 @@ class Ends(Running):
         with open(log, errors="replace") as f:
             steps = re.findall(r"debug: machine: (\d+\.\d+) (.*)", f.read())
         self.assertEqual([step for _, step in steps], [
-            "monitor started", "vmm ready", "booted", "hello", "created", "started", "exited", "output delivered",
+            "monitor started", "vmm ready", "hello", "created", "started", "exited", "output delivered",
             "machine ended", "over"])
         self.assertEqual([t for t, _ in steps], sorted((t for t, _ in steps), key=float))
 
