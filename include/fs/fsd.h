@@ -18,6 +18,14 @@
 #define FSD_QUEUE_SIZE 512u
 #define FSD_TREES_MAX  1024u
 
+/*
+ * The group (fsgid) in which the guest's init, its process 1, syncs at the end of the machine: what
+ * the guest's kernel holds comes here with it, and that is all that is wanted. A syncfs(2) of the
+ * host would wait for whatever any other program has written.
+ */
+#define FSD_END_GID 0x6d6f6178u
+#define FSD_END_PID 1u
+
 /* From the vmm to fsd when the driver sets DRIVER_OK; descriptors: kick[queues], call[queues]. */
 enum fs_setup_type { FS_SETUP_START = 1, FS_SETUP_RESET = 2 };
 

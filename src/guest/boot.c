@@ -19,9 +19,11 @@
 #include <linux/sched/types.h>
 #include <net/if.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -233,13 +235,29 @@ static void wait_for_all(void)
 	}
 }
 
+/*
+ * What the guest's kernel still holds, such as pages that were written through a mapping, goes to
+ * the host's, and disks of the machine's own are flushed. That the host's kernel writes it to a
+ * disk is not waited for, nor is it for a program that ends on the host.
+ */
+static void write_back(void)
+{
+	setfsgid(FSD_END_GID);
+	sync();
+}
+
 void boot_settle(void)
 {
+	static bool settled;
+
+	if (settled)
+		return;
+	settled = true;
 	repeat_stop(BOOT_TREES);
 	if (kill(-1, SIGKILL) == 0)
 		wait_for_all();
 	disk_unmount_root();
-	sync();
+	write_back();
 }
 
 void boot_end(void)

@@ -43,7 +43,10 @@ void boot_tidy(void);
 /* boot_loopback() - set the interface lo up. Returns 0, or -1 with err set. */
 int boot_loopback(struct err *err);
 
-/* boot_settle() - kill every other process, wait for their ends a while, sync. */
+/*
+ * boot_settle() - kill every other process, wait for their ends a while, write back what is held.
+ * Once: what is called later finds nothing to do.
+ */
 void boot_settle(void);
 
 /* boot_end() - end the machine: what is not synced is lost. Does not return. */

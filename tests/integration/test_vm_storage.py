@@ -13,6 +13,7 @@ import host
 from harness import BUILD, Case, TIME_SCALE, TOLD
 
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
+DIRTY = os.path.join(BUILD, "tests/integration/dirty")
 WATCH = os.path.join(BUILD, "tests/integration/watch")
 
 
@@ -219,6 +220,45 @@ class ReadAhead(Volume):
     def test_more_than_for_a_disk(self):
         """A request to the host costs more than what else it could bring along."""
         self.assertEqual(self.shell()("cat /sys/class/bdi/0:$(stat -c %d /data)/read_ahead_kb"), "512\n")
+
+
+class Mapped(Volume):
+    """What was written through mappings is in the guest's page cache only until its machine ends: then the host has it."""
+    PAGE, PAGES = 4096, 1024  # as in dirty.c
+
+    def setUp(self):
+        super().setUp()
+        self.bundle("true", change=lambda c: c["mounts"].append(bind("/data", self.volume)))
+        shutil.copy(DIRTY, os.path.join(self.rootfs, "dirty"))
+        self.files = [os.path.join(self.rootfs, "f"), os.path.join(self.volume, "f")]
+
+    def set_arguments(self, *arguments):
+        self.config["process"]["args"] = ["/dirty", *arguments, "/f", "/data/f"]
+        self.write_config()
+
+    def check(self):
+        for path in self.files:
+            with open(path, "rb") as f:
+                data = f.read()
+            numbers = [(i + 1).to_bytes(4, "little") for i in range(self.PAGES)]
+            self.assertEqual(len(data), self.PAGE * self.PAGES, path)
+            self.assertEqual([data[i * self.PAGE:][:4] for i in range(self.PAGES)], numbers, path)
+            self.assertEqual([data[(i + 1) * self.PAGE - 4:][:4] for i in range(self.PAGES)], numbers, path)
+
+    def test_program_that_ends(self):
+        self.set_arguments()
+        self.assertEqual(self.run_container().stdout, b"written\n")
+        self.check()
+
+    def test_program_that_is_killed(self):
+        self.set_arguments("--stay")
+        name = self.new_id()
+        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"written\n")
+        self.ok("kill", name, "KILL")
+        self.assertEqual(process.wait(20 * TIME_SCALE), 128 + 9)
+        process.stdout.close()
+        self.check()
 
 
 class Shared(Volume):

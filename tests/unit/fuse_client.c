@@ -81,7 +81,7 @@ int client_call(struct fuse_client *client, uint32_t opcode, uint64_t node, cons
 				     .nodeid = node,
 				     .uid = client->uid,
 				     .gid = client->gid,
-				     .pid = 1 };
+				     .pid = client->pid ? client->pid : 1 };
 	struct chain chain = { .readable_size = in.len };
 	uint32_t n;
 

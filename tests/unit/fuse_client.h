@@ -9,13 +9,13 @@
 struct fuse_client {
 	struct session *session;
 	struct worker worker;
-	char directory[64]; /* of the host: DIR/tree is tree 0, the rest must stay as it is */
-	uint64_t tree;	    /* node id of tree 0 */
-	uint32_t uid, gid;
-	uint8_t *answer; /* header and payload of the last one */
-	size_t answered; /* bytes of payload */
-	uint32_t room;	 /* of the writable part, header included */
-	uint8_t *parked; /* a request that waits */
+	char directory[64];	/* of the host: DIR/tree is tree 0, the rest must stay as it is */
+	uint64_t tree;		/* node id of tree 0 */
+	uint32_t uid, gid, pid; /* pid 0: 1, the guest's init */
+	uint8_t *answer;	/* header and payload of the last one */
+	size_t answered;	/* bytes of payload */
+	uint32_t room;		/* of the writable part, header included */
+	uint8_t *parked;	/* a request that waits */
 	size_t parked_size;
 };
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -246,13 +247,44 @@ static void set_id_bits(void **state)
 	assert_int_equal(st.st_mode & ALLPERMS, 0755);
 }
 
+static int syncs;
+
+/* In place of the C library's, which fsd would call. */
+int syncfs(int fd)
+{
+	syncs++;
+	return 0;
+}
+
+static int ask_to_sync(uint64_t node, uint32_t gid, uint32_t pid)
+{
+	const struct fuse_syncfs_in in = { 0 };
+	int before = syncs;
+
+	c.gid = gid;
+	c.pid = pid;
+	assert_int_equal(client_call(&c, FUSE_SYNCFS, node, &in, sizeof(in), NULL, 0), 0);
+	return syncs - before;
+}
+
+/* The host's disks are not waited for at the end of a machine, but whenever else the guest asks. */
+static void syncs_of_the_end(void **state)
+{
+	assert_int_equal(ask_to_sync(c.tree, 0, 1), 1);
+	assert_int_equal(ask_to_sync(FUSE_ROOT_ID, 0, 1), 1);
+	assert_int_equal(ask_to_sync(c.tree, FSD_END_GID, 2), 1);
+	assert_int_equal(ask_to_sync(FUSE_ROOT_ID, FSD_END_GID, 2), 1);
+	assert_int_equal(ask_to_sync(c.tree, FSD_END_GID, 1), 0);
+	assert_int_equal(ask_to_sync(FUSE_ROOT_ID, FSD_END_GID, 1), 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(data_goes_through),  TEST(owners_and_umask), TEST(removed_but_known),
 		TEST(nodes_follow_names), TEST(nodes_are_deep),	  TEST(hard_links_are_one_node),
-		TEST(attributes),	  TEST(set_id_bits),
+		TEST(attributes),	  TEST(set_id_bits),	  TEST(syncs_of_the_end),
 	};
 
 	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
