@@ -43,10 +43,17 @@ const struct role_reach role_reach[ROLES] = {
 	[ROLE_VICTIM] = { 0, "the memory limit of the container's cgroup" },
 };
 
-int jail_change_root(int root, struct err *err)
+int jail_leave_mounts(struct err *err)
 {
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_set(err, errno, "make a mount namespace");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_set(err, errno, "make the mounts private");
+	return 0;
+}
+
+int jail_change_root(int root, struct err *err)
+{
 	if (move_mount(root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0 || fchdir(root) < 0)
 		return err_set(err, errno, "enter the new root");
 	/* The old root ends up on top of the new one, where it is taken off with all in it. */
@@ -161,9 +168,9 @@ int jail_restrict(enum role role, uint64_t capabilities, struct err *err)
 
 int jail_enter(const struct jail *jail, struct err *err)
 {
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
+	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
-	if (empty_root(err) < 0 || set_limits(err) < 0 ||
+	if (jail_leave_mounts(err) < 0 || empty_root(err) < 0 || set_limits(err) < 0 ||
 	    lock_privileges(jail->capabilities, err) < 0 || change_ids(jail, err) < 0 ||
 	    finish(jail->role, jail->capabilities, err) < 0)
 		return -1;

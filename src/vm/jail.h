@@ -49,7 +49,13 @@ struct jail {
 int jail_enter(const struct jail *jail, struct err *err);
 
 /*
- * jail_change_root() - make a detached mount the root of the caller's mount namespace, which has
+ * jail_leave_mounts() - a mount namespace of the caller's own: what is mounted there stays there.
+ * Returns 0, or -1 with err set.
+ */
+int jail_leave_mounts(struct err *err);
+
+/*
+ * jail_change_root() - after that: make a detached mount the root of the namespace, which has
  * nothing else then. Returns 0, or -1 with err set.
  */
 int jail_change_root(int root, struct err *err);

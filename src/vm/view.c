@@ -16,7 +16,7 @@
 #include "vm/trees.h"
 
 #include <fcntl.h>
-#include <sched.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -25,36 +25,70 @@ struct place {
 	bool guests; /* stands for a file system of the guest */
 };
 
-/* It takes the mount points of what lies in it, and then nothing more. */
-static int open_guests(struct err *err)
-{
-	_cleanup_fd_ int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
-	int fd;
-
-	if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "mode", "0555", 0) < 0 ||
-	    fsconfig(context, FSCONFIG_SET_STRING, "size", "64k", 0) < 0 ||
-	    fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return err_set(err, errno, "make an empty tmpfs");
-	fd = fsmount(context, FSMOUNT_CLOEXEC,
-		     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	return fd < 0 ? err_set(err, errno, "make a mount of an empty tmpfs") : fd;
-}
-
-static void open_place(struct place *place, const struct oci_config *config,
-		       const struct oci_mount *mount, const char *bundle)
+static void open_bind(struct place *place, const struct oci_config *config,
+		      const struct oci_mount *mount, const char *bundle)
 {
 	struct bind bind;
 	struct err err;
 
 	place->guests = !bind_of_mount(mount, &bind);
-	place->fd = place->guests ? open_guests(&err)
-		    : bind.source ? bind_open(bundle, &bind, &err)
-				  : -1;
-	if (!place->guests && place->fd >= 0 &&
-	    owners_map(place->fd, config, mount, bind.source, &err) < 0)
+	place->fd = place->guests || !bind.source ? -1 : bind_open(bundle, &bind, &err);
+	if (place->fd >= 0 && owners_map(place->fd, config, mount, bind.source, &err) < 0)
 		fd_replace(&place->fd, -1);
-	if (place->fd < 0 && (place->guests || bind.source))
+	if (place->fd < 0 && !place->guests && bind.source)
 		log_debug("view: %s", err.text);
+}
+
+/* An empty tmpfs over the root, as only what is mounted can be cloned (until Linux 6.15). */
+static int cover_root(struct err *err)
+{
+	_cleanup_fd_ int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	_cleanup_fd_ int fd = -1;
+
+	if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "size", "64k", 0) < 0 ||
+	    fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_set(err, errno, "make an empty tmpfs");
+	fd = fsmount(context, FSMOUNT_CLOEXEC,
+		     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (fd < 0 || move_mount(fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_set(err, errno, "mount an empty tmpfs");
+	return fd_steal(&fd);
+}
+
+static int open_directory(int top, size_t number)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), "%zu", number);
+	return mkdirat(top, name, 0555) < 0
+		       ? -1
+		       : open_tree(top, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+/*
+ * What stands for the guest's file systems takes the mount points of what lies in it, and then
+ * nothing more: an empty directory each, all of one tmpfs. Binds are opened before it is there, as
+ * one of them may be of the root.
+ */
+static int open_guests(struct place *places, size_t count, struct err *err)
+{
+	_cleanup_fd_ int top = cover_root(err);
+	mode_t mask;
+
+	if (top < 0)
+		return -1;
+	mask = umask(0);
+	for (size_t i = 0; i < count; i++) {
+		if (!places[i].guests)
+			continue;
+		places[i].fd = open_directory(top, i);
+		if (places[i].fd < 0)
+			log_debug("view: make a mount of an empty directory: %m");
+	}
+	umask(mask);
+	if (umount2("/", MNT_DETACH) < 0) /* the topmost that is mounted there */
+		return err_set(err, errno, "take an empty tmpfs off the root");
+	return 0;
 }
 
 /* What the guest cannot do either, it says itself; anything else would be missing here only. */
@@ -100,10 +134,12 @@ int view_enter(const struct container *container, struct err *err)
 
 	if (root < 0)
 		return err_wrap(err, "root.path");
-	if (unshare(CLONE_NEWNS) < 0)
-		return err_set(err, errno, "make a mount namespace");
+	if (jail_leave_mounts(err) < 0)
+		return -1;
 	for (size_t i = 0; i < config->n_mounts; i++)
-		open_place(&places[i], config, &config->mounts[i], container->bundle);
+		open_bind(&places[i], config, &config->mounts[i], container->bundle);
+	if (open_guests(places, config->n_mounts, err) < 0)
+		return -1;
 	r = jail_change_root(root, err);
 	for (size_t i = 0; r == 0 && i < config->n_mounts; i++)
 		put(&places[i], root, &config->mounts[i]);

@@ -3,6 +3,7 @@
 import array
 import os
 import re
+import stat
 import signal
 import socket
 import subprocess
@@ -134,7 +135,8 @@ class View(Running):
                 {"destination": "/shared", "type": "bind", "source": self.work + "/shared", "options": ["rbind", "rw"]},
                 {"destination": "/shared/kept", "type": "bind", "source": self.work + "/kept", "options": ["bind", "ro"]},
                 {"destination": "/scratch", "type": "tmpfs", "source": "tmpfs", "options": ["size=1m"]},
-                {"destination": "/scratch/kept", "type": "bind", "source": self.work + "/kept", "options": ["bind"]}]
+                {"destination": "/scratch/kept", "type": "bind", "source": self.work + "/kept", "options": ["bind"]},
+                {"destination": "/host", "type": "bind", "source": "/", "options": ["rbind", "ro"]}]
         name = self.start("sleep", "1000", change=change)
         seen = "/proc/%d/root" % self.pid(name)
         self.assertNotEqual(os.readlink("/proc/%d/ns/mnt" % self.pid(name)), os.readlink("/proc/self/ns/mnt"))
@@ -151,9 +153,15 @@ class View(Running):
             with self.assertRaises(OSError, msg=where):
                 open(seen + where, "w").close()
         self.assertEqual(os.listdir(seen + "/proc"), [])
+        self.assertEqual(sorted(os.listdir(seen + "/host")), sorted(os.listdir("/")))
+        self.assertEqual(os.listdir(seen + "/scratch"), ["kept"])  # and nothing of what is in /dev
+        self.assertEqual(stat.S_IMODE(os.stat(seen + "/proc").st_mode), 0o555)
         with open("/proc/%d/mountinfo" % self.pid(name)) as f:
-            for line in f:
-                self.assertTrue({"nodev", "nosuid", "noexec"} <= set(line.split()[5].split(",")), line)
+            mounts = [line.split() for line in f]
+        for fields in mounts:
+            self.assertTrue({"nodev", "nosuid", "noexec"} <= set(fields[5].split(",")), fields)
+        self.assertEqual(sorted(fields[4] for fields in mounts if not fields[4].startswith("/host/")),
+                         sorted(["/"] + [m["destination"] for m in self.config["mounts"]]))
         self.finish(name)
 
     def test_read_only_root(self):
