@@ -47,11 +47,12 @@ struct vmm {
 	struct device rng, balloon;
 	struct device *vsock;
 	struct net_device net[VMM_NETS_MAX];
-	unsigned int nets, first_net;  /* their number; the first one's on the bus */
-	struct serial *serial;	       /* NULL: no console */
-	struct snapshot_run constants; /* what is mapped from the kernel's file, not the memory's */
-	bool making;		       /* vmm_make_template() is at it */
-	bool again;		       /* signals may have been lost: mmio_again() is due */
+	unsigned int nets, first_net; /* their number; the first one's on the bus */
+	struct serial *serial;	      /* NULL: no console */
+	/* What is mapped from the kernel's file, not the memory's. */
+	struct snapshot_run padding, constants;
+	bool making; /* vmm_make_template() is at it */
+	bool again;  /* signals may have been lost: mmio_again() is due */
 
 	struct vcpu vcpus[VMM_VCPUS_MAX];
 	unsigned int vcpu_count;

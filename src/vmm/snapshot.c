@@ -47,18 +47,26 @@ static int save(struct vmm *vmm, struct snapshot *snapshot, int fd, struct err *
 	return 0;
 }
 
-/* The kernel's code, which it patches while it boots and seldom later, and its constants. */
+/*
+ * The kernel's code, which it patches while it boots and seldom later, its constants, and what is
+ * padding between them.
+ */
 static uint32_t find_mapped(const struct vmm *vmm, const struct vmm_config *config,
-			    struct snapshot_run mapped[2])
+			    struct snapshot_run mapped[3], uint32_t *prefaulted)
 {
 	struct snapshot_run text;
 	uint32_t count = 0;
 
 	x86_elf_text(config->kernel_fd, &text.gpa, &text.size);
+	if (vmm->padding.size && vmm->padding.gpa - text.gpa < text.size)
+		text.size = vmm->padding.gpa - text.gpa;
 	if (text.size && guest_range(&vmm->memory, text.gpa, text.size))
 		mapped[count++] = text;
 	if (vmm->constants.size)
 		mapped[count++] = vmm->constants;
+	*prefaulted = count;
+	if (vmm->padding.size)
+		mapped[count++] = vmm->padding;
 	return count;
 }
 
@@ -66,20 +74,21 @@ int machine_save(struct vmm *vmm, const struct vmm_config *config, int fd, struc
 {
 	struct snapshot_wanted wanted = wanted_of(vmm, config);
 	_cleanup_free_ struct snapshot_run *runs = NULL;
-	struct snapshot_run mapped[2];
-	uint32_t count, mapped_count;
+	struct snapshot_run mapped[3];
+	uint32_t count, mapped_count, prefaulted;
 	struct snapshot snapshot;
 	int r;
 
 	if (vmm->serial || wanted.key_size > SNAPSHOT_KEY_MAX)
 		return err_set(err, 0, "save a machine with a console");
-	mapped_count = find_mapped(vmm, config, mapped);
+	mapped_count = find_mapped(vmm, config, mapped, &prefaulted);
 	count = snapshot_find_pages(&vmm->memory, config->memory_fd, mapped, mapped_count, &runs,
 				    err);
 	if (!count)
 		return -1;
 	snapshot_new(&snapshot, &wanted, count);
 	snapshot.header->mapped = mapped_count;
+	snapshot.header->prefaulted = prefaulted;
 	memcpy(snapshot.runs, runs, count * sizeof(*runs));
 	r = save(vmm, &snapshot, fd, err);
 	snapshot_release(&snapshot);
@@ -119,7 +128,7 @@ int machine_restore(struct vmm *vmm, const struct vmm_config *config, struct err
 		r = vcpus_create(vmm, config->vcpus, 0, err);
 	if (r == 0)
 		r = restore_state(vmm, &snapshot, err);
-	for (uint32_t i = 0; r == 0 && i < snapshot.header->mapped; i++)
+	for (uint32_t i = 0; r == 0 && i < snapshot.header->prefaulted; i++)
 		kvm_prefault(vmm->vcpus[0].fd, snapshot.runs[i].gpa, snapshot.runs[i].size);
 	snapshot_release(&snapshot);
 	return r < 0 ? err_wrap(err, "start from a template") : 0;

@@ -30,8 +30,8 @@ struct snapshot_header {
 	uint64_t memory_size;
 	uint64_t identity; /* x86_vcpu_identity() */
 	uint32_t key_size, vcpus, devices, runs;
-	uint32_t mapped; /* the first of the runs, to be mapped instead of read */
-	uint32_t reserved;
+	uint32_t mapped;     /* the first of the runs, to be mapped instead of read */
+	uint32_t prefaulted; /* the first of these, which the guest will look at all over */
 };
 
 struct snapshot_device {

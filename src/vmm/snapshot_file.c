@@ -99,7 +99,7 @@ static bool fits(const struct snapshot_header *header, const struct snapshot_wan
 	       header->key_size <= SNAPSHOT_KEY_MAX && header->vcpus == wanted->vcpus &&
 	       header->devices == wanted->devices && header->runs > 0 &&
 	       header->runs <= SNAPSHOT_RUNS_MAX && header->mapped <= header->runs &&
-	       header->head_size == head_size(header);
+	       header->prefaulted <= header->mapped && header->head_size == head_size(header);
 }
 
 bool vmm_is_template(int fd)

@@ -222,13 +222,20 @@ static int load(struct vmm *vmm, const struct vmm_config *config, struct x86_ker
 	return kernel->header.header ? describe_devices(vmm, config->vcpus, err) : 0;
 }
 
-/* The large pages that cannot be one, for a part is mapped from the kernel's file. */
-static void prefault_constants(const struct vmm *vmm, const struct x86_kernel *kernel)
+/*
+ * The large pages that cannot be one, for a part is mapped from the kernel's file. Of the padding
+ * the guest looks at a few pages.
+ */
+static void prefault_constants(const struct vmm *vmm)
 {
-	uint64_t start = kernel->shared & ~(LARGE_PAGE - 1);
-	uint64_t end = (kernel->shared + kernel->shared_size + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+	const struct snapshot_run *padding = &vmm->padding, *constants = &vmm->constants;
+	uint64_t code = padding->gpa & ~(LARGE_PAGE - 1);
+	uint64_t start = constants->gpa & ~(LARGE_PAGE - 1);
+	uint64_t end = (constants->gpa + constants->size + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
 
-	if (kernel->shared_size)
+	if (padding->size)
+		kvm_prefault(vmm->vcpus[0].fd, code, padding->gpa - code);
+	if (constants->size)
 		kvm_prefault(vmm->vcpus[0].fd, start, end - start);
 }
 
@@ -258,8 +265,10 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	if (load(vmm, config, &kernel, err) < 0 ||
 	    vcpus_create(vmm, config->vcpus, kernel.entry, err) < 0)
 		return -1;
-	vmm->constants = (struct snapshot_run){ kernel.shared, kernel.shared_size };
-	prefault_constants(vmm, &kernel);
+	vmm->padding = (struct snapshot_run){ kernel.shared, kernel.padding_size };
+	vmm->constants = (struct snapshot_run){ kernel.shared + kernel.padding_size,
+						kernel.shared_size - kernel.padding_size };
+	prefault_constants(vmm);
 	return 0;
 }
 

@@ -157,6 +157,43 @@ static void loads_a_vmlinux(void **state)
 	assert_int_equal(host[DATA - TEXT + PAGE / 2], 0);
 }
 
+/* Half a MiB of code, of which the last part is padding with a page of code in between. */
+static void maps_the_padding_of_code(void **state)
+{
+	enum { CODE = 512 << 10, PADDING = 192 << 10, LAST = CODE - PADDING };
+	struct fixture *f = *state;
+	struct elf elf = good;
+	const char *host = guest_range(&f->memory, LOAD_AT, 2 * CODE);
+	_cleanup_free_ char *text = xcalloc(1, CODE);
+
+	elf.segment.p_filesz = elf.segment.p_memsz = CODE + PAGE;
+	elf.sections[0] = (Elf64_Shdr){
+		.sh_name = 9, .sh_type = SHT_PROGBITS, .sh_offset = TEXT, .sh_size = CODE
+	};
+	elf.sections[SECTION].sh_offset = TEXT + CODE;
+	elf.sections[SECTION].sh_size = PAGE;
+	memset(text, 'c', LAST);
+	memset(text + LAST, 0xcc, PADDING);
+	memset(text + LAST + PAGE, 'e', PAGE);
+	put(f, &elf, sizeof(elf), 0);
+	put(f, text, CODE, TEXT);
+	put(f, "constants", 10, TEXT + CODE);
+	assert_int_equal(ftruncate(f->image_fd, TEXT + CODE + PAGE), 0);
+	assert_int_equal(load(f), 0);
+	assert_memory_equal(host, text, CODE);
+	assert_string_equal(host + CODE, "constants");
+	assert_int_equal(f->kernel.shared, LOAD_AT + LAST);
+	assert_int_equal(f->kernel.shared_size, PADDING + PAGE);
+	assert_int_equal(f->kernel.padding_size, PADDING);
+	assert_int_equal(in_memfd(f, LOAD_AT + LAST - 1), 'c');
+	assert_int_equal(in_memfd(f, LOAD_AT + LAST + PAGE), 0);
+	/* It is the section that says that this is code. */
+	elf.sections[0].sh_size = CODE - PAGE;
+	put(f, &elf, sizeof(elf), 0);
+	assert_int_equal(load(f), 0);
+	assert_int_equal(f->kernel.padding_size, 0);
+}
+
 static void loads_a_vmlinux_without_sections(void **state)
 {
 	struct fixture *f = *state;
@@ -465,11 +502,17 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(loads_a_vmlinux),		 TEST(loads_a_vmlinux_without_sections),
-		TEST(refuses_what_is_no_kernel), TEST(refuses_bad_elf_files),
-		TEST(loads_a_bzimage),		 TEST(refuses_bad_bzimages),
-		TEST(describes_the_machine),	 TEST(refuses_what_does_not_fit),
-		TEST(writes_the_mp_table),	 TEST(writes_acpi_tables),
+		TEST(loads_a_vmlinux),
+		TEST(maps_the_padding_of_code),
+		TEST(loads_a_vmlinux_without_sections),
+		TEST(refuses_what_is_no_kernel),
+		TEST(refuses_bad_elf_files),
+		TEST(loads_a_bzimage),
+		TEST(refuses_bad_bzimages),
+		TEST(describes_the_machine),
+		TEST(refuses_what_does_not_fit),
+		TEST(writes_the_mp_table),
+		TEST(writes_acpi_tables),
 		cmocka_unit_test(edits_cpuid),
 	};
 

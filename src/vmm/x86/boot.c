@@ -36,11 +36,11 @@ static int load_initrd(const struct guest_memory *memory, const struct x86_kerne
 	size = (uint64_t)st.st_size;
 	if (!S_ISREG(st.st_mode) || size == 0)
 		return err_set(err, 0, "the initramfs is empty or not a regular file");
-	/* At the top of low memory, below what an old kernel may say it can reach. */
+	/* Right behind the kernel, in a large page that it needs anyway, and where it can reach. */
 	if (kernel->header.initrd_addr_max && kernel->header.initrd_addr_max < top)
-		top = kernel->header.initrd_addr_max & ~(PAGE_SIZE - 1);
-	at = size < top ? (top - size) & ~(PAGE_SIZE - 1) : 0;
-	if (at < kernel->end || size > UINT32_MAX)
+		top = kernel->header.initrd_addr_max;
+	at = (kernel->end + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+	if (at > top || size > top - at || size > UINT32_MAX)
 		return err_set(err, 0,
 			       "the initramfs of %llu bytes and the kernel do not fit into the "
 			       "machine's memory",

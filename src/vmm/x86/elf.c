@@ -7,7 +7,9 @@
  * once for all VMs. No other section's may be: the kernel gives the memory of its initialisation,
  * and the gaps between sections, to its page allocator, and what is allocated there may become a
  * virtio buffer, which the file server looks for in the memfd. And .text had better not: the kernel
- * patches seven of its eight pages at boot, each of which would be two faults and a copy.
+ * patches seven of its eight pages at boot, each of which would be two faults and a copy. But what
+ * lies behind most of it: the code that page table isolation and other mitigations want at the
+ * beginning of large pages, in 4 MiB of INT3 that would be read for nothing and kept for each VM.
  */
 #include "vmm/x86/x86.h"
 
@@ -21,6 +23,8 @@
 #define SEGMENTS_MAX 32u
 #define SECTIONS_MAX 1024u
 #define NAMES_MAX    (64u << 10)
+#define PADDING_STEP (64ull << 10)
+#define INT3	     0xcc
 
 struct range {
 	uint64_t offset, end; /* in the file */
@@ -33,6 +37,7 @@ struct image {
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[SEGMENTS_MAX];
 	struct range shared; /* what is mapped, of the segment shared_in */
+	uint64_t constants;  /* where they begin in it; before is padding */
 	unsigned int shared_in;
 };
 
@@ -114,8 +119,33 @@ static void range_end_at_vdso(const struct image *image, struct range *range)
 	munmap((void *)map, size);
 }
 
-/* Maps the whole pages of a section, if it lies in one segment so that pages match pages. */
-static void share_section(struct image *image, const Elf64_Shdr *section)
+/*
+ * Where the part of the code begins that is padding, but for a page here and there: by samples. All
+ * of it is the file's own, so nothing is wrong where they mislead.
+ */
+static uint64_t find_padding(const struct image *image, const Elf64_Shdr *text, uint64_t end)
+{
+	uint8_t sample[64];
+
+	if (!text || page_up(text->sh_offset + text->sh_size) != end)
+		return end;
+	while (end - text->sh_offset >= 2 * PADDING_STEP) {
+		if (x86_read_at(image->fd, sample, sizeof(sample), end - PADDING_STEP / 2, "code",
+				NULL) < 0)
+			break;
+		for (size_t i = 0; i < sizeof(sample); i++)
+			if (sample[i] != INT3)
+				return end;
+		end -= PADDING_STEP;
+	}
+	return end;
+}
+
+/*
+ * Maps the whole pages of a section, and padding of the code before it, if they lie in one segment
+ * so that pages match pages.
+ */
+static void share_section(struct image *image, const Elf64_Shdr *section, const Elf64_Shdr *text)
 {
 	for (unsigned int i = 0; i < image->header.e_phnum; i++) {
 		const Elf64_Phdr *segment = &image->segments[i];
@@ -132,6 +162,9 @@ static void share_section(struct image *image, const Elf64_Shdr *section)
 			range_end_at_vdso(image, &range);
 		if (range.end <= range.offset)
 			return;
+		image->constants = range.offset;
+		if (text && text->sh_offset >= segment->p_offset)
+			range.offset = find_padding(image, text, range.offset);
 		host = guest_range(image->memory,
 				   segment->p_paddr + (range.offset - segment->p_offset),
 				   range.end - range.offset);
@@ -144,6 +177,20 @@ static void share_section(struct image *image, const Elf64_Shdr *section)
 	}
 }
 
+static const Elf64_Shdr *find_section(const struct image *image, const Elf64_Shdr *sections,
+				      const char *names, uint64_t names_size, const char *name)
+{
+	for (unsigned int i = 0; i < image->header.e_shnum; i++) {
+		const Elf64_Shdr *section = &sections[i];
+
+		if (section->sh_type == SHT_PROGBITS && section->sh_name < names_size &&
+		    inside(section->sh_offset, section->sh_size, image->size) &&
+		    str_eq(names + section->sh_name, name))
+			return section;
+	}
+	return NULL;
+}
+
 /* Section headers are optional: where they are missing or odd, everything is read. */
 static void share_constants(struct image *image)
 {
@@ -151,7 +198,7 @@ static void share_constants(struct image *image)
 	uint64_t table_size = header->e_shnum * sizeof(Elf64_Shdr);
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	_cleanup_free_ char *names = NULL;
-	const Elf64_Shdr *name_section;
+	const Elf64_Shdr *name_section, *rodata;
 
 	if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > SECTIONS_MAX ||
 	    header->e_shstrndx >= header->e_shnum ||
@@ -168,16 +215,10 @@ static void share_constants(struct image *image)
 	if (x86_read_at(image->fd, names, name_section->sh_size, name_section->sh_offset, "names",
 			NULL) < 0)
 		return;
-	for (unsigned int i = 0; i < header->e_shnum; i++) {
-		const Elf64_Shdr *section = &sections[i];
-
-		if (section->sh_type != SHT_PROGBITS || section->sh_name >= name_section->sh_size ||
-		    !inside(section->sh_offset, section->sh_size, image->size) ||
-		    !str_eq(names + section->sh_name, ".rodata"))
-			continue;
-		share_section(image, section);
-		return;
-	}
+	rodata = find_section(image, sections, names, name_section->sh_size, ".rodata");
+	if (rodata)
+		share_section(image, rodata,
+			      find_section(image, sections, names, name_section->sh_size, ".text"));
 }
 
 /* Reads a segment but for what is mapped already. */
@@ -250,6 +291,7 @@ int x86_elf_load(const struct guest_memory *memory, int fd, uint64_t size,
 
 		kernel->shared = segment->p_paddr + (image.shared.offset - segment->p_offset);
 		kernel->shared_size = image.shared.end - image.shared.offset;
+		kernel->padding_size = image.constants - image.shared.offset;
 	}
 	return 0;
 }
