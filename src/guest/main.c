@@ -9,6 +9,7 @@
 #include "guest/boot.h"
 #include "guest/network.h"
 #include "guest/repeat.h"
+#include "guest/reporting.h"
 #include "guest/vsock.h"
 #include "vmm/vmm.h"
 
@@ -25,6 +26,7 @@ static const struct machine guest = {
 static int serve(struct agent *agent, struct err *err)
 {
 	_cleanup_fd_ int control = -1;
+	struct reporting reporting;
 
 	/*
 	 * The machine may be saved when it first speaks, and start again from there many times
@@ -37,7 +39,8 @@ static int serve(struct agent *agent, struct err *err)
 	boot_tidy();
 	control = vsock_begin(VMM_PORT_CONTROL, err);
 	if (control < 0 || vsock_finish(control, VMM_PORT_CONTROL, err) < 0 ||
-	    boot_trees(err) < 0 || agent_serve(agent, fd_steal(&control), err) < 0)
+	    boot_trees(err) < 0 || agent_serve(agent, fd_steal(&control), err) < 0 ||
+	    reporting_start(&reporting, &agent->loop, err) < 0)
 		return -1;
 	return loop_run(&agent->loop, err);
 }

@@ -21,14 +21,11 @@
 
 /*
  * Beside what the VMM asks for: no probing of devices that are not there (an i8042 alone can cost
- * hundreds of milliseconds), fast grace periods, random numbers from the processor. Free pages are
- * reported from 128 KiB on (order 5) and not only from 2 MiB: of what boot has touched and let go,
- * most is smaller.
+ * hundreds of milliseconds), fast grace periods, random numbers from the processor.
  */
 #define CMDLINE                                                                                    \
 	"i8042.noaux i8042.nomux i8042.dumbkbd swiotlb=noforce rcupdate.rcu_expedited=1 "          \
-	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs "                                  \
-	"page_reporting.page_reporting_order=5"
+	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs"
 #define CMDLINE_QUIET "quiet loglevel=0"
 #define CMDLINE_DEBUG "loglevel=7"
 

@@ -7,6 +7,7 @@ import subprocess
 from harness import Case, host
 
 MIB = 1 << 20
+ORDER = "/sys/module/page_reporting/parameters/page_reporting_order"
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
 KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged/"
 
@@ -105,6 +106,26 @@ class Memory(Case):
             self.wait_until(lambda: khugepaged("full_scans") > scans + 3, "khugepaged has looked at all processes", 60)
         self.assertLess(memory_of(vmm), before + 6 * MIB)
         self.ok("delete", "--force", name)
+
+    def test_pieces_of_huge_pages(self):
+        """They go back from a guest that idles; one that works would only take them again."""
+        self.bundle("sh", "-c", "while :; do read order <%s; echo $order >/order; [ -e /busy ] || sleep 4; done" % ORDER)
+        busy = os.path.join(self.rootfs, "busy")
+        name = self.create()
+        self.ok("start", name)
+        self.wait_until(lambda: self.order() == "5", "it reports small pieces", 60)
+        open(busy, "w").close()
+        self.wait_until(lambda: self.order() == "9", "it reports huge pages only", 60)
+        os.unlink(busy)
+        self.wait_until(lambda: self.order() == "5", "it reports small pieces again", 60)
+        self.ok("delete", "--force", name)
+
+    def order(self):
+        try:
+            with open(os.path.join(self.rootfs, "order")) as f:
+                return f.read().strip()
+        except FileNotFoundError:
+            return None
 
     def set_aside(self, pages):
         with open(HUGE_PAGES, "w") as f:
