@@ -30,7 +30,13 @@ static void handles_grow(struct handles *handles)
 	handles->size = size;
 }
 
-uint64_t handle_add(struct handles *handles, struct node *node, int fd, bool directory)
+/* How many handles of that kind the node has. */
+static uint32_t *count_of(struct node *node, enum handle_kind kind)
+{
+	return kind == HANDLE_DIRECT ? &node->open_direct : &node->open_cached;
+}
+
+uint64_t handle_add(struct handles *handles, struct node *node, int fd, enum handle_kind kind)
 {
 	struct handle *handle;
 	uint32_t index;
@@ -42,9 +48,10 @@ uint64_t handle_add(struct handles *handles, struct node *node, int fd, bool dir
 	handles->free = handle->next_free;
 	handles->count++;
 	node_reference(node);
+	++*count_of(node, kind);
 	handle->node = node;
 	handle->fd = fd;
-	handle->directory = directory;
+	handle->kind = kind;
 	handle->position = 0;
 	return (uint64_t)handle->generation << 32 | index;
 }
@@ -58,7 +65,7 @@ struct handle *handle_get(struct handles *handles, uint64_t id, const struct nod
 	if (index >= handles->size)
 		return NULL;
 	handle = &handles->table[index];
-	if (!node || handle->node != node || handle->directory != directory ||
+	if (!node || handle->node != node || (handle->kind == HANDLE_DIRECTORY) != directory ||
 	    handle->generation != id >> 32)
 		return NULL;
 	return handle;
@@ -79,6 +86,7 @@ void handle_close(struct handles *handles, struct nodes *nodes, struct handle *h
 {
 	struct node *node = handle->node;
 
+	--*count_of(node, handle->kind);
 	handle->node = NULL;
 	fd_replace(&handle->fd, -1);
 	handle->generation++;

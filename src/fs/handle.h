@@ -7,10 +7,16 @@
 
 #include "fs/node.h"
 
+enum handle_kind {
+	HANDLE_DIRECTORY,
+	HANDLE_CACHED, /* a file, through the guest's cache */
+	HANDLE_DIRECT, /* past it */
+};
+
 struct handle {
 	struct node *node; /* a reference; NULL: free */
 	int fd;		   /* -1: the top directory */
-	bool directory;
+	enum handle_kind kind;
 	uint32_t generation;
 	uint32_t
 		users; /* requests that use fd without the session's lock: it stays open for them */
@@ -35,7 +41,7 @@ bool handles_room(const struct handles *handles);
  * handle_add() - a handle for fd, owned from now on; there must be room.
  * Returns its number.
  */
-uint64_t handle_add(struct handles *handles, struct node *node, int fd, bool directory);
+uint64_t handle_add(struct handles *handles, struct node *node, int fd, enum handle_kind kind);
 
 /* handle_get() - the handle that the guest means; NULL where it is none, or another node's. */
 struct handle *handle_get(struct handles *handles, uint64_t id, const struct node *node,

@@ -77,6 +77,22 @@ int op_read(struct session *session, struct request *request, const void *arg)
 	return (int)n;
 }
 
+/*
+ * Flags of one write. Pages written back go where they belong; of other writes to a file opened so,
+ * the end is where the host says it is. What is to be on the disk before the write returns, as
+ * pwritev2(2) may ask for each, the guest asks FSYNC for only where its cache has a part in it.
+ */
+static int write_flags(const struct handle *handle, const struct fuse_write_in *in)
+{
+	int flags = 0;
+
+	if (in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE))
+		flags |= RWF_APPEND;
+	if (handle->kind == HANDLE_DIRECT && in->flags & O_DSYNC)
+		flags |= in->flags & (O_SYNC & ~O_DSYNC) ? RWF_SYNC : RWF_DSYNC;
+	return flags;
+}
+
 int op_write(struct session *session, struct request *request, const void *arg)
 {
 	const struct fuse_write_in *in = arg;
@@ -84,7 +100,7 @@ int op_write(struct session *session, struct request *request, const void *arg)
 	struct iovec *iov = request->worker->iov;
 	struct fuse_write_out out = { 0 };
 	size_t size = in->size;
-	int count, flags = 0, fd;
+	int count, flags, fd;
 	uint32_t place;
 	ssize_t n;
 
@@ -92,15 +108,12 @@ int op_write(struct session *session, struct request *request, const void *arg)
 		return -EBADF;
 	if (in->offset > INT64_MAX || in->size != request->text_size)
 		return -EINVAL;
-	/* Pages written back go where they belong; of other writes to a file opened so, the end
-	 * is where the host says it is. */
-	if (in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE))
-		flags = RWF_APPEND;
 	creds_keep_set_id(&request->worker->creds,
 			  !(in->write_flags & FUSE_WRITE_KILL_SUIDGID) &&
 				  !(session->agreed & FUSE_HANDLE_KILLPRIV));
 	watch_own_node(&session->watches, handle->node);
 	count = cut(iov, chain_rest_readable(request->chain, iov), &size);
+	flags = write_flags(handle, in);
 	fd = file_leave(session, handle, &place);
 	n = pwritev2(fd, iov, count, (off_t)in->offset, flags);
 	n = n < 0 ? -errno : n;

@@ -43,6 +43,7 @@ struct node {
 	struct node *next_watch;	    /* see watch.c */
 	int watch;			    /* its descriptor, or 0 */
 	uint64_t opened_mtime, opened_size; /* at the last open, see open.c */
+	uint32_t open_cached, open_direct;  /* handles, by kind */
 };
 
 struct nodes {

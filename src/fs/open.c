@@ -66,6 +66,35 @@ static bool is_unchanged(struct node *node, int fd)
 	return same;
 }
 
+/*
+ * Whether the guest's cache has a part in what is read and written by a new handle. Who only writes
+ * has no use for it: each write comes here at once either way, and what it left in the cache would
+ * be dropped at the next open, as the file has changed. Past the cache it is one copy and a page of
+ * memory less for each page written. But all must see the same: next to a handle that has the cache
+ * in between there is no other, and next to one that has not neither. Of the latter kind a kernel
+ * before Linux 6.6 makes no shared memory map: it gets none.
+ */
+static enum handle_kind kind_of(const struct session *session, const struct node *node,
+				uint32_t flags)
+{
+	if (!(session->agreed & FUSE_DIRECT_IO_ALLOW_MMAP))
+		return HANDLE_CACHED;
+	if (node->open_direct || ((flags & O_ACCMODE) == O_WRONLY && !node->open_cached))
+		return HANDLE_DIRECT;
+	return HANDLE_CACHED;
+}
+
+/* What the guest is told of a file that was opened; fd is owned from now on. */
+static void file_opened(struct session *session, struct node *node, int fd, uint32_t flags,
+			struct fuse_open_out *out)
+{
+	enum handle_kind kind = kind_of(session, node, flags);
+
+	if (kind == HANDLE_DIRECT)
+		out->open_flags |= FOPEN_DIRECT_IO;
+	out->fh = handle_add(&session->handles, node, fd, kind);
+}
+
 static int check_flags(const struct session *session, const struct node *node, uint32_t flags)
 {
 	if ((flags & O_ACCMODE) == O_ACCMODE)
@@ -102,7 +131,7 @@ int op_open(struct session *session, struct request *request, const void *arg)
 		return fd;
 	if (is_unchanged(node, fd))
 		out.open_flags |= FOPEN_KEEP_CACHE;
-	out.fh = handle_add(&session->handles, node, fd, false);
+	file_opened(session, node, fd, in->flags, &out);
 	return reply(request, &out, sizeof(out));
 }
 
@@ -141,11 +170,14 @@ static int creatable(struct session *session, struct node *dir, const struct fus
 }
 
 static int reply_created(struct session *session, struct request *request, struct node *node,
-			 int fd, const struct fuse_entry_out *entry)
+			 int fd, uint32_t flags, const struct fuse_entry_out *entry)
 {
-	struct fuse_open_out out = { .fh = handle_add(&session->handles, node, fd, false) };
-	int first = reply(request, entry, sizeof(*entry));
-	int second = reply(request, &out, sizeof(out));
+	struct fuse_open_out out = { 0 };
+	int first, second;
+
+	file_opened(session, node, fd, flags, &out);
+	first = reply(request, entry, sizeof(*entry));
+	second = reply(request, &out, sizeof(out));
 
 	return first < 0 || second < 0 ? -EIO : first + second;
 }
@@ -175,7 +207,7 @@ int op_create(struct session *session, struct request *request, const void *arg)
 	node = entry_fill(session, dir, name, &stx, &entry);
 	if (!node)
 		return -ENFILE;
-	return reply_created(session, request, node, fd_steal(&fd), &entry);
+	return reply_created(session, request, node, fd_steal(&fd), in->flags, &entry);
 }
 
 int op_tmpfile(struct session *session, struct request *request, const void *arg)
@@ -215,7 +247,7 @@ int op_tmpfile(struct session *session, struct request *request, const void *arg
 	entry.generation = node->generation;
 	fresh_entry(session, node, &entry);
 	attr_fill(session, &entry.attr, &stx);
-	return reply_created(session, request, node, fd_steal(&fd), &entry);
+	return reply_created(session, request, node, fd_steal(&fd), in->flags, &entry);
 }
 
 int op_opendir(struct session *session, struct request *request, const void *arg)
@@ -236,7 +268,7 @@ int op_opendir(struct session *session, struct request *request, const void *arg
 			return fd;
 		changes_see(session, node);
 	}
-	out.fh = handle_add(&session->handles, node, fd, true);
+	out.fh = handle_add(&session->handles, node, fd, HANDLE_DIRECTORY);
 	return reply(request, &out, sizeof(out));
 }
 

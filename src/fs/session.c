@@ -29,7 +29,8 @@
 		    FUSE_AUTO_INVAL_DATA | FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO |           \
 		    FUSE_ASYNC_DIO | FUSE_PARALLEL_DIROPS | FUSE_POSIX_ACL | FUSE_MAX_PAGES |      \
 		    FUSE_CACHE_SYMLINKS | FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2 |         \
-		    FUSE_SETXATTR_EXT | FUSE_INIT_EXT))
+		    FUSE_SETXATTR_EXT | FUSE_INIT_EXT) |                                           \
+	 FUSE_DIRECT_IO_ALLOW_MMAP)
 
 struct session *session_new(size_t nodes, size_t fds, struct err *err)
 {

@@ -15,6 +15,10 @@
 #include <limits.h>
 #include <pthread.h>
 
+#ifndef FUSE_DIRECT_IO_ALLOW_MMAP /* headers of Linux before 6.6 */
+#define FUSE_DIRECT_IO_ALLOW_MMAP (1ull << 36)
+#endif
+
 /* A tree: an entry of the top directory. */
 struct tree {
 	struct node *root; /* a reference; NULL: none of that number */

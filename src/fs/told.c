@@ -53,7 +53,7 @@ static int told_open(struct session *session, struct request *request)
 		return -EPERM;
 	if (!handles_room(&session->handles))
 		return -ENFILE;
-	out.fh = handle_add(&session->handles, node, -1, false);
+	out.fh = handle_add(&session->handles, node, -1, HANDLE_CACHED);
 	return reply(request, &out, sizeof(out));
 }
 

@@ -125,7 +125,9 @@ static void must(bool good, const char *what)
 
 void client_open(struct fuse_client *client, uint32_t tree_flags)
 {
-	struct fuse_init_in init = { .major = FUSE_KERNEL_VERSION, .minor = 41, .flags = ~0u };
+	struct fuse_init_in init = {
+		.major = FUSE_KERNEL_VERSION, .minor = 41, .flags = ~0u, .flags2 = ~0u
+	};
 	struct fs_tree_add add = { .index = 0, .flags = tree_flags };
 	char tree[96];
 	struct err err;

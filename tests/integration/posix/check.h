@@ -77,4 +77,5 @@ void group_acls(void);
 void group_special(void);
 void group_watching(void);
 void group_direct(void);
+void group_together(void);
 void group_limits(void);

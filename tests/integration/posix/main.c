@@ -183,7 +183,8 @@ static const struct {
 	{ "locks", group_locks },	    { "times", group_times },
 	{ "attributes", group_attributes }, { "acls", group_acls },
 	{ "special", group_special },	    { "watching", group_watching },
-	{ "direct", group_direct },	    { "limits", group_limits },
+	{ "direct", group_direct },	    { "together", group_together },
+	{ "limits", group_limits },
 };
 
 /* Each group in a child: what one leaves open or changes of itself is not the next one's. */
