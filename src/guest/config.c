@@ -261,6 +261,8 @@ static int rewrite_linux(struct guest_config *out,
 	out->config.linux_ = &out->linux_;
 	out->linux_.cgroups_path = NULL; /* the agent's own choice */
 	out->linux_.mount_label = NULL;
+	out->linux_.memory_policy =
+		NULL; /* of the host's nodes, which the machine's memory is from */
 	if (guest_devices_set(out, request, blocks, err) < 0 || make_nodes(out, err) < 0)
 		return -1;
 	rewrite_sysctl(out);

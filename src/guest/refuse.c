@@ -11,7 +11,8 @@
 #include "oci/config.h"
 #include "sandbox/sandbox.h"
 
-#define WHERE "config.json: "
+#define WHERE	"config.json: "
+#define INSTEAD "; leave it out, or use --isolation=sandbox"
 
 /* File systems that the guest's kernel makes out of nothing; any other would need the host's. */
 static const char *const own_file_systems[] = {
@@ -93,11 +94,11 @@ static int refuse_devices(const struct oci_linux *config, struct err *err)
 		if (guest_has_device(device) || str_eq(device->type, "b") ||
 		    cgroup_allows_every_device(config->resources))
 			continue;
-		err_set(err, 0,
-			WHERE "linux.devices[%zu]: %s (c %lld:%lld) is a device of the host, which "
-			      "a microVM does not have",
-			i, device->path, (long long)device->major, (long long)device->minor);
-		return err_hint(err, "leave it out, or use --isolation=sandbox");
+		return err_set(err, 0,
+			       WHERE
+			       "linux.devices[%zu]: %s (c %lld:%lld) is a device of the host, "
+			       "which a microVM does not have" INSTEAD,
+			       i, device->path, (long long)device->major, (long long)device->minor);
 	}
 	return 0;
 }
@@ -108,17 +109,14 @@ static int refuse_linux(const struct oci_linux *config, struct err *err)
 	if (config->seccomp && config->seccomp->listener_path)
 		return err_set(err, 0,
 			       WHERE "linux.seccomp.listenerPath: a listener on the host cannot "
-				     "serve system calls of a microVM");
+				     "serve system calls of a microVM" INSTEAD);
 	if (config->n_net_devices)
 		return err_set(err, 0,
 			       WHERE "linux.netDevices: an interface of the host cannot be moved "
-				     "into a microVM");
-	if (config->memory_policy)
-		return err_set(err, 0,
-			       WHERE "linux.memoryPolicy: a microVM has one memory node; use "
-				     "linux.resources.cpu.mems for the machine as a whole");
+				     "into a microVM; move it into the container's network "
+				     "namespace, whose interfaces the guest has, too");
 	if (config->intel_rdt)
-		return err_set(err, 0, WHERE "linux.intelRdt: not supported for a microVM");
+		return err_set(err, 0, WHERE "linux.intelRdt: not supported for a microVM" INSTEAD);
 	return refuse_devices(config, err);
 }
 

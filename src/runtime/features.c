@@ -173,7 +173,7 @@ char *features_json(const struct runtime *runtime)
 		.apparmor = vm ? &no : &yes,
 		.selinux = &no,
 		.intel_rdt = &rdt,
-		.memory_policy = vm ? NULL : &memory,
+		.memory_policy = &memory,
 		.mount_extensions = &extensions,
 		.net_devices = vm ? &no : &yes,
 	};

@@ -2,12 +2,12 @@
 /* The last steps before execve(2), for init and for processes that join later. */
 #include "sandbox/process.h"
 #include "sandbox/harden_private.h"
-#include "sandbox/memory_policy.h"
 
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cgroup/memory_policy.h"
 #include "oci/config.h"
 
 #include <fcntl.h>

@@ -114,8 +114,8 @@ static int vm_create(struct container *container, const struct create_options *o
 
 	if (options->preserve_fds > 0)
 		return err_set(err, 0,
-			       "--preserve-fds: descriptors cannot be passed into a "
-			       "microVM");
+			       "--preserve-fds: descriptors cannot be passed into a microVM; mount "
+			       "what they are of, or use --isolation=sandbox");
 	r = machine_open(&machine, container, options, err);
 	if (r == 0)
 		r = make(container, &machine, err);

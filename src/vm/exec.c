@@ -107,7 +107,8 @@ int vm_exec(struct container *container, const struct exec_options *options, pid
 
 	if (options->preserve_fds > 0)
 		return err_set(err, 0,
-			       "--preserve-fds: descriptors cannot be passed into a microVM");
+			       "--preserve-fds: descriptors cannot be passed into a microVM; mount "
+			       "what they are of, or use --isolation=sandbox");
 	if (options->user && !*options->user)
 		return err_set(err, 0, "user '' is not in the container's /etc/passwd");
 	r = stdio_open(&stdio, options->process, options->console_socket, 1, err);

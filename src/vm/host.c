@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "cgroup/memory_policy.h"
 #include "oci/config.h"
 #include "vm/rootless.h"
 
@@ -122,6 +123,7 @@ int host_check(const struct oci_config *config, struct err *err)
 int host_enter(const struct machine *machine, int ready_fd, int *claim, struct err *err)
 {
 	const struct container *container = machine->container;
+	const struct oci_config *config = container->config;
 	int keep[7 + 2 * VMM_DISKS_MAX] = { ready_fd,
 					    log_fd(),
 					    container->state_fd,
@@ -140,9 +142,11 @@ int host_enter(const struct machine *machine, int ready_fd, int *claim, struct e
 		return err_set(err, errno, "start a session");
 	if (container->cgroup_path && cgroup_enter(container->cgroup_path, 0, err) < 0)
 		return -1;
-	if (rootless_enter(container->config->linux_, err) < 0)
+	if (config->linux_ && memory_policy_apply(config->linux_->memory_policy, err) < 0)
 		return -1;
-	return enter_network(container->config, claim, err);
+	if (rootless_enter(config->linux_, err) < 0)
+		return -1;
+	return enter_network(config, claim, err);
 }
 
 int host_leave_stdio(struct err *err)

@@ -101,8 +101,7 @@ class Guest(Case):
                     slice(None), [{"type": "mount"}, {"type": "ipc", "path": "/proc/self/ns/ipc"}])),
                 ("type 'nfs'", lambda c: c["mounts"].append({"destination": "/n", "type": "nfs", "source": "h:/x"})),
                 ("execCPUAffinity", lambda c: c["process"].update(execCPUAffinity={"final": "0"})),
-                ("memoryPolicy", lambda c: c["linux"].update(memoryPolicy={"mode": "MPOL_BIND", "nodes": "0"})),
-                ("listenerPath", lambda c: c["linux"].update(seccomp={
+                ("listenerPath: a listener on the host cannot serve system calls of a microVM; leave it out, or use", lambda c: c["linux"].update(seccomp={
                     "defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/run/x", "syscalls": [
                         {"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]})),
                 ("/dev/sda (b 8:0)", lambda c: c["linux"].update(devices=[
@@ -110,11 +109,14 @@ class Guest(Case):
                     {"path": "/dev/sda", "type": "b", "major": 8, "minor": 0}])),
                 ("/dev/kvm (c 10:232)", lambda c: c["linux"].update(devices=[
                     {"path": "/dev/kvm", "type": "c", "major": 10, "minor": 232}])),
-                ("netDevices", lambda c: c["linux"].update(netDevices={"eth0": {"name": "x"}})),
+                ("netDevices: an interface of the host cannot be moved into a microVM; move it", lambda c: c["linux"].update(netDevices={"eth0": {"name": "x"}})),
                 ("intelRdt", lambda c: c["linux"].update(intelRdt={"closID": "x"}))):
             with self.subTest(say):
                 self.bundle("true", change=edit)
                 self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=say)
+        self.bundle("true")
+        self.refused("run", "--preserve-fds", 1, "--bundle", self.bundle_path, self.new_id(),
+                     says=("--preserve-fds", "cannot be passed", "or use --isolation=sandbox"))
 
     def test_every_device_of_the_host(self):
         """As engines' --privileged gives them: the guest has those that are its own."""

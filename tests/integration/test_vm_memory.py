@@ -66,6 +66,25 @@ class Memory(Case):
         self.assertGreater(memory_of(vmm), full - 8 * MIB)
         self.ok("delete", "--force", name)
 
+    def test_policy(self):
+        """linux.memoryPolicy is about the host's nodes, which the machine's memory is from; the guest knows of none."""
+        if not os.path.isdir("/sys/devices/system/node/node0"):
+            self.skipTest("a kernel without NUMA")
+
+        def policy(**values):
+            return lambda c: c["linux"].update(memoryPolicy=values)
+        self.bundle("sleep", "1000", change=policy(mode="MPOL_BIND", nodes="0"))
+        name = self.create()
+        with open("/proc/%d/numa_maps" % vmm_of(self.pid(name))) as f:
+            guest = [line.split()[1] for line in f if "memfd:" in line or "/#" in line]
+        self.assertTrue(guest)
+        self.assertEqual(set(guest), {"bind:0"})
+        self.ok("start", name)
+        self.ok("exec", name, "true")
+        self.ok("delete", "--force", name)
+        self.bundle("true", change=policy(mode="MPOL_BIND", nodes="0-"))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("memoryPolicy.nodes", "0-"))
+
     def test_free_memory_is_not_kept(self):
         """Lists of free pages are not reported: what a processor's hold stays near 1 MiB, also after much was given to it."""
         self.bundle("sh", "-c", "head -c 16777216 /dev/zero >/dev/shm/x; rm /dev/shm/x; "

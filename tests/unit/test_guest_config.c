@@ -103,6 +103,7 @@ static void test_linux(void **state)
 			  ",\"hooks\":{\"prestart\":[{\"path\":\"/bin/x\"}],"
 			  "\"startContainer\":[{\"path\":\"/bin/y\"}]},"
 			  "\"linux\":{\"cgroupsPath\":\"/kubepods/x\",\"mountLabel\":\"l\","
+			  "\"memoryPolicy\":{\"mode\":\"MPOL_BIND\",\"nodes\":\"3\"},"
 			  "\"namespaces\":[{\"type\":\"pid\"},"
 			  "{\"type\":\"network\",\"path\":\"/proc/7/ns/net\"},"
 			  "{\"type\":\"user\"},{\"type\":\"mount\"}],"
@@ -119,6 +120,7 @@ static void test_linux(void **state)
 	assert_int_equal(config.config.hooks->n_start_container, 1);
 	assert_null(linux_->cgroups_path);
 	assert_null(linux_->mount_label);
+	assert_null(linux_->memory_policy);
 	assert_int_equal(linux_->n_namespaces, 3);
 	assert_string_equal(linux_->namespaces[0].type, "pid");
 	assert_string_equal(linux_->namespaces[1].type, "user");
@@ -283,8 +285,6 @@ static void test_refusals(void **state)
 		       NULL, 0, "seccomp.listenerPath");
 	expect_refusal(HEAD PROCESS ",\"linux\":{\"netDevices\":{\"eth0\":{\"name\":\"a\"}}}}",
 		       NULL, 0, "linux.netDevices");
-	expect_refusal(HEAD PROCESS ",\"linux\":{\"memoryPolicy\":{\"mode\":\"MPOL_LOCAL\"}}}",
-		       NULL, 0, "linux.memoryPolicy");
 	expect_refusal(HEAD PROCESS ",\"linux\":{\"intelRdt\":{\"closID\":\"x\"}}}", NULL, 0,
 		       "linux.intelRdt");
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* linux.memoryPolicy, for a container's init and each process that joins it. */
+/*
+ * linux.memoryPolicy: of a container's init and each process that joins it, or of the machine that
+ * its processes are in.
+ */
 #pragma once
 
 #include "base/err.h"

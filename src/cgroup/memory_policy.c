@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* linux.memoryPolicy: from which NUMA nodes memory comes (set_mempolicy(2)). */
-#include "sandbox/memory_policy.h"
+#include "cgroup/memory_policy.h"
 
 #include "base/mem.h"
 #include "base/str.h"
