@@ -236,6 +236,35 @@ class Control(Case):
         self.assertEqual(said.count("oom"), 1, said)
 
 
+@at_levels("plain", "sandbox", "vm")
+class States(Case):
+    """What can be asked and done in every state, as test_cli_runc finds it with runc, is the same at every level."""
+    ASKED = ("state {}", "events --stats {}", "ps {}", "ps --format json {}", "kill {} 0", "exec {} true", "update --pids-limit 50 {}")
+    STATES = (("created", [0, 0, 0, 0, 0, 0, 0], {"resume": 1, "pause": 0}),
+              ("paused", [0, 0, 0, 0, 0, 255, 0], {"pause": 1, "start": 1, "delete": 1, "resume": 0}),
+              ("created", [0, 0, 0, 0, 0, 0, 0], {"start": 0}),
+              ("running", [0, 0, 0, 0, 0, 0, 0], {"start": 1, "resume": 1, "delete": 1, "pause": 0}),
+              ("paused", [0, 0, 0, 0, 0, 255, 0], {"pause": 1, "start": 1, "delete": 1}),
+              ("stopped", [0, 1, 0, 0, 1, 255, 1], {"start": 1, "resume": 1, "pause": 1, "delete": 0}))
+
+    def test_all(self):
+        self.bundle("sleep", "1000")
+        name = self.create()
+        for state, statuses, commands in self.STATES:
+            if state == "stopped":
+                self.ok("kill", name, "KILL")
+            self.wait_status(name, state)
+            lines = dict(zip(self.ASKED, statuses))
+            if self.level == "vm" and state == "paused":
+                lines["update --pids-limit 50 {}"] = 1  # nobody is awake who could change the guest's
+            for line, status in {**lines, **{"%s {}" % command: status for command, status in commands.items()}}.items():
+                with self.subTest(line, state=state):
+                    done = self.moat(*line.format(name).split())
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1 if status else 0, done.stderr)
+        self.refused("state", name, says="does not exist")
+
+
 @at_levels("plain", "vm")
 class RunInTheForeground(Case):
     def start(self):
