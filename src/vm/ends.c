@@ -66,6 +66,16 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event)
 	monitor_set_timer(monitor, SUSPICION_MS);
 }
 
+/* An agent that ends takes the machine with it: unless its kernel has gone before, and all stands.
+ */
+void end_without_agent(struct monitor *monitor)
+{
+	if ((monitor->phase == PHASE_CREATED || monitor->phase == PHASE_RUNNING) &&
+	    !monitor->suspicion.text[0])
+		err_set(&monitor->suspicion, 0,
+			"run the container: the guest was halted or switched off from within");
+}
+
 /* Not the workload's lack, which the guest's own OOM killer deals with. */
 static void end_for_memory(enum role role, struct err *err)
 {

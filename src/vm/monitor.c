@@ -215,8 +215,10 @@ static void agent_closed(void *data, const char *text)
 {
 	struct monitor *monitor = data;
 
-	if (monitor->phase < PHASE_ENDING)
-		monitor_set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
+	if (monitor->phase >= PHASE_ENDING)
+		return;
+	end_without_agent(monitor);
+	monitor_set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
 }
 
 static void port_closed(struct monitor *monitor, uint32_t port)

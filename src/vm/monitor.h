@@ -143,6 +143,9 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event);
 /* end_of_child() - the vmm or fsd is no more; reaps it. */
 void end_of_child(struct monitor *monitor, struct child *child, enum role role);
 
+/* end_without_agent() - its connection is closed: why, should the vmm have no other reason. */
+void end_without_agent(struct monitor *monitor);
+
 /* end_of_time() - the timer has run out. */
 int end_of_time(struct source *source, uint32_t events, struct err *err);
 

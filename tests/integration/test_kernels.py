@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -80,8 +81,7 @@ class Refused(unittest.TestCase):
         self.refused(kernel, "depends on itself", "--modules", modules)
 
 
-@unittest.skipUnless(os.environ.get("MOAT_TEST_ALL") == "1", "takes minutes: MOAT_TEST_ALL=1 runs it")
-class Import(harness.Case):
+class Imported(harness.Case):
     level = "vm"
     memory = 512 << 20
 
@@ -92,6 +92,9 @@ class Import(harness.Case):
         self.settings.update(json.loads("{%s}" % done.stdout.split("\n", 1)[1]))
         self.write_settings()
 
+
+@unittest.skipUnless(os.environ.get("MOAT_TEST_ALL") == "1", "takes minutes: MOAT_TEST_ALL=1 runs it")
+class Import(Imported):
     def network(self):
         """A network namespace with a card; its path."""
         namespace = Namespace()
@@ -123,3 +126,44 @@ class Import(harness.Case):
 
     def test_debian_6_12(self):
         self.check("6.12")
+
+
+class Ends(harness.Case):
+    """Ends of the whole machine by a workload that may do everything: told as what they are, and soon."""
+    level = "vm"
+    RESET = "the guest kernel panicked, or reset the machine"
+    HALTED = "the guest was halted or switched off from within"
+
+    def check(self, line, says):
+        """In the guest's own namespace of processes, and with all of its /proc."""
+        def change(config):
+            linux = config["linux"]
+            linux["namespaces"] = [n for n in linux["namespaces"] if n["type"] != "pid"]
+            del linux["readonlyPaths"], linux["maskedPaths"]
+            capabilities = config["process"]["capabilities"]
+            for kind, names in capabilities.items():
+                capabilities[kind] = names + ["CAP_SYS_BOOT", "CAP_SYS_ADMIN"]
+        self.bundle("sh", "-c", line + "; sleep 1000", change=change)
+        done = self.run_container(timeout=30)
+        said = done.stderr.decode()
+        self.assertEqual((done.returncode, done.stdout, len(said.splitlines())), (128 + signal.SIGKILL, b"", 1), said)
+        self.assertIn(says, said)
+
+    def test_own_kernel(self):
+        for line, says in (("reboot -f", self.RESET), ("poweroff -f", self.HALTED)):
+            with self.subTest(line):
+                self.check(line, says)
+
+
+@unittest.skipUnless(os.environ.get("MOAT_TEST_ALL") == "1", "takes minutes: MOAT_TEST_ALL=1 runs it")
+class ImportedEnds(Imported, Ends):
+    test_own_kernel = None
+
+    def test_debian_6_12(self):
+        self.use("6.12")
+        for line, says in (("echo b", self.RESET), ("echo c", self.RESET), ("echo o", self.HALTED)):
+            with self.subTest(line):
+                self.check(line + " >/proc/sysrq-trigger", says)
+        for line, says in (("reboot -f", self.RESET), ("halt -f", self.HALTED)):
+            with self.subTest(line):
+                self.check(line, says)
