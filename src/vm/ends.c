@@ -29,6 +29,7 @@
 #define HINT_LATE "; if it is only slow, set a greater guestTimeout in the operator's file"
 
 #define NOT_ANSWERING "run the container: the guest's init does not answer any more"
+#define HALTED	      "run the container: the guest was halted or switched off from within"
 
 /* What the machine was for when it failed. Put in front of the reason. */
 static int wrap_purpose(const struct monitor *monitor, struct err *err)
@@ -64,16 +65,6 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event)
 	/* It may be because fsd died: then that is the reason, and about to be known. */
 	monitor->suspicion = err;
 	monitor_set_timer(monitor, SUSPICION_MS);
-}
-
-/* An agent that ends takes the machine with it: unless its kernel has gone before, and all stands.
- */
-void end_without_agent(struct monitor *monitor)
-{
-	if ((monitor->phase == PHASE_CREATED || monitor->phase == PHASE_RUNNING) &&
-	    !monitor->suspicion.text[0])
-		err_set(&monitor->suspicion, 0,
-			"run the container: the guest was halted or switched off from within");
 }
 
 /* Not the workload's lack, which the guest's own OOM killer deals with. */
@@ -178,7 +169,8 @@ int end_of_time(struct source *source, uint32_t events, struct err *err)
 			monitor_stop(monitor, 128 + SIGKILL);
 			return 0;
 		}
-		err_set(&reason, 0, NOT_ANSWERING);
+		/* The agent's end is the machine's, unless the kernel has gone before. */
+		err_set(&reason, 0, monitor->agent_gone ? HALTED : NOT_ANSWERING);
 	}
 	monitor_fail(monitor, &reason);
 	return 0;

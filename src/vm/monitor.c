@@ -217,7 +217,7 @@ static void agent_closed(void *data, const char *text)
 
 	if (monitor->phase >= PHASE_ENDING)
 		return;
-	end_without_agent(monitor);
+	monitor->agent_gone = true;
 	monitor_set_timer(monitor, STOP_TIMEOUT_MS); /* for the vmm to say why */
 }
 

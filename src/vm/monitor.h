@@ -85,6 +85,7 @@ struct monitor {
 	struct pausing pausing;
 	struct watching watching;
 	bool ran_out;	      /* of memory: the guest killed a process of the workload */
+	bool agent_gone;      /* its connection is closed; the vmm may say why */
 	bool killed;	      /* SIGKILL was sent: the end is near, or made */
 	bool given_up;	      /* after the workload's end: they are not waited for any more */
 	struct err suspicion; /* why the vmm ended, unless fsd has a better reason */
@@ -142,9 +143,6 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event);
 
 /* end_of_child() - the vmm or fsd is no more; reaps it. */
 void end_of_child(struct monitor *monitor, struct child *child, enum role role);
-
-/* end_without_agent() - its connection is closed: why, should the vmm have no other reason. */
-void end_without_agent(struct monitor *monitor);
 
 /* end_of_time() - the timer has run out. */
 int end_of_time(struct source *source, uint32_t events, struct err *err);
