@@ -34,17 +34,25 @@ static int save_state(const struct vmm *vmm, struct snapshot *snapshot, struct e
 	return x86_chips_save(vmm->kvm.vm_fd, snapshot->chips, err);
 }
 
-/* The head comes last: without it the file is none. */
+/* The head comes last, and its first bytes after the rest: without them the file is none. */
+static int write_head(const struct snapshot_header *header, int fd, struct err *err)
+{
+	const size_t first = sizeof(header->magic);
+
+	if (lseek(fd, (off_t)first, SEEK_SET) < 0 ||
+	    fd_write_full(fd, (const char *)header + first, header->head_size - first) < 0 ||
+	    pwrite(fd, header, first, 0) != (ssize_t)first)
+		return err_set(err, errno, "write the machine's state");
+	return 0;
+}
+
 static int save(struct vmm *vmm, struct snapshot *snapshot, int fd, struct err *err)
 {
 	if (save_state(vmm, snapshot, err) < 0 ||
 	    snapshot_write_pages(snapshot, &vmm->memory, fd, err) < 0)
 		return -1;
 	snapshot_seal(snapshot);
-	if (lseek(fd, 0, SEEK_SET) < 0 ||
-	    fd_write_full(fd, snapshot->header, snapshot->header->head_size) < 0)
-		return err_set(err, errno, "write the machine's state");
-	return 0;
+	return write_head(snapshot->header, fd, err);
 }
 
 /*

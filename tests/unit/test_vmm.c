@@ -14,9 +14,12 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -362,6 +365,52 @@ static void starts_from_a_template(void **state)
 }
 
 /* One that never speaks, and one that ends before. */
+/* An unnamed file on a disk with room for so many bytes; -1: not for us. */
+static int file_with_room(size_t room)
+{
+	_cleanup_fd_ int context = fsopen("tmpfs", FSOPEN_CLOEXEC), mount = -1;
+	char size[32];
+
+	snprintf(size, sizeof(size), "%zu", room);
+	if (context < 0 || fsconfig(context, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+	    fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	mount = fsmount(context, FSMOUNT_CLOEXEC, 0);
+	return mount < 0 ? -1 : openat(mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+static void make_template_in(int fd)
+{
+	struct machine machine;
+
+	template_fd = fd;
+	make = true;
+	machine = START(speak, 2, false);
+	make = false;
+	assert_int_equal(waitpid(machine.pid, NULL, 0), machine.pid);
+	close(machine.control);
+}
+
+/* Where the disk is full at the last moment, what has been written is none. */
+static void makes_no_template_on_a_full_disk(void **state)
+{
+	struct stat st;
+	int fd = memfd_create("template", MFD_CLOEXEC);
+
+	make_template_in(fd);
+	assert_true(vmm_is_template(fd));
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	fd = file_with_room((size_t)st.st_size - PAGE);
+	if (fd < 0)
+		skip();
+	ends_early = true; /* it may fail */
+	make_template_in(fd);
+	ends_early = false;
+	assert_false(vmm_is_template(fd));
+	fd_replace(&template_fd, -1);
+}
+
 static void makes_no_template_of_a_guest_that_ends(void **state)
 {
 	struct machine machine;
@@ -430,6 +479,7 @@ int main(void)
 		cmocka_unit_test(survives_scribbling),
 		cmocka_unit_test(serves_entropy),
 		cmocka_unit_test(starts_from_a_template),
+		cmocka_unit_test(makes_no_template_on_a_full_disk),
 		cmocka_unit_test(makes_no_template_of_a_guest_that_ends),
 		cmocka_unit_test(refuses_bad_configurations),
 	};
