@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A further process in a running container, from the side of its parent, which joins nothing but
- * the pid namespace: that holds for children only.
- */
+/* A further process in a running container, from the side of its parent, which joins nothing. */
 #include "sandbox/exec_private.h"
 #include "sandbox/exec_wait.h"
 #include "sandbox/harden_private.h"
 #include "sandbox/namespaces.h"
 #include "sandbox/protocol.h"
-#include "sandbox/rootless.h"
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -23,128 +19,11 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define CLONE_TRIES 3
-
 struct sandbox_exec {
 	struct sandbox_exec_params params;
 	struct exec exec;
 	pid_t child;
 };
-
-/* @extra: further flags. */
-static pid_t clone_into_cgroup(const struct exec *exec, uint64_t extra)
-{
-	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND | extra,
-				   .exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD };
-	_cleanup_fd_ int cgroup = -1;
-
-	/* With an affinity for the time before, it enters the cgroup by itself. */
-	if (exec->cgroup &&
-	    !(exec->process.exec_cpu_affinity && exec->process.exec_cpu_affinity->initial))
-		cgroup = cgroup_open(exec->cgroup);
-	if (cgroup >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)cgroup;
-	}
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-}
-
-/* The first process may be about to divide the cgroup: then it has just moved. */
-static pid_t clone_child(struct exec *exec, uint64_t extra)
-{
-	const struct sandbox_exec_params *params = exec->params;
-	pid_t pid = -1;
-
-	for (int i = 0; i < CLONE_TRIES && pid < 0 && (i == 0 || errno == EBUSY); i++) {
-		free(exec->cgroup);
-		exec->cgroup = params->cgroup_path ? cgroup_where(params->cgroup_path, params->init)
-						   : NULL;
-		pid = clone_into_cgroup(exec, extra);
-	}
-	return pid;
-}
-
-/*
- * An ordinary user may join the pid namespace only from inside of the user namespace, which there
- * is no way back from: a process of its own goes there and clones the child as one of ours.
- */
-static _Noreturn void broker_main(struct exec *exec, int channel)
-{
-	int first = (int)(exec->namespaces & (CLONE_NEWUSER | CLONE_NEWPID));
-	pid_t pid = -1;
-
-	if (setns(exec->init, first) == 0) {
-		exec->joined = (uint64_t)first;
-		pid = clone_child(exec, CLONE_PARENT);
-	}
-	if (pid == 0) {
-		close(channel);
-		exec_child(exec);
-	}
-	pid = pid < 0 ? -errno : pid;
-	_exit(fd_write_full(channel, &pid, sizeof(pid)) < 0);
-}
-
-static pid_t spawn_by_broker(struct exec *exec, int child_end, struct err *err)
-{
-	int channel[2];
-	pid_t broker, pid;
-	ssize_t n;
-
-	if (fd_socketpair(SOCK_STREAM, channel) < 0)
-		return err_set(err, errno, "make a socket pair");
-	broker = fork();
-	if (broker == 0) {
-		close(channel[0]);
-		fd_replace(&exec->sync, child_end);
-		broker_main(exec, channel[1]);
-	}
-	close(channel[1]);
-	n = broker < 0 ? -1 : fd_read_full(channel[0], &pid, sizeof(pid));
-	close(channel[0]);
-	if (broker < 0)
-		return err_set(err, errno, "make a process");
-	proc_wait(broker);
-	if (n != sizeof(pid))
-		return err_set(err, 0, "join container %s: the process that did so was killed",
-			       exec->params->id);
-	if (pid < 0)
-		return err_set(err, -pid, "make a process in container %s", exec->params->id);
-	return pid;
-}
-
-/* Makes the child, in the container's pid namespace; exec->sync is the parent's end afterwards. */
-static pid_t spawn(struct exec *exec, struct err *err)
-{
-	bool pid_namespace = exec->namespaces & CLONE_NEWPID;
-	int pair[2];
-	pid_t pid;
-
-	if (fd_socketpair(SOCK_SEQPACKET, pair) < 0)
-		return err_set(err, errno, "make a socket pair");
-	exec->sync = pair[0];
-	if (exec->namespaces & CLONE_NEWUSER && rootless()) {
-		pid = spawn_by_broker(exec, pair[1], err);
-		close(pair[1]);
-		return pid;
-	}
-	if (pid_namespace && setns(exec->init, CLONE_NEWPID) < 0) {
-		close(pair[1]);
-		return err_set(err, errno, "join the pid namespace of container %s",
-			       exec->params->id);
-	}
-	pid = clone_child(exec, 0);
-	if (pid == 0) {
-		fd_replace(&exec->sync, pair[1]);
-		exec_child(exec);
-	}
-	if (pid < 0)
-		err_set(err, errno, "make a process in container %s", exec->params->id);
-	close(pair[1]);
-	if (pid_namespace && setns(exec->own_pid_namespace, CLONE_NEWPID) < 0)
-		err_set(err, errno, "return to our own pid namespace");
-	return pid;
-}
 
 /* The state is the container's, the process that the listener is for the new one. */
 static int forward_listener(const struct exec *exec, pid_t pid, struct err *err)
@@ -229,9 +108,6 @@ static int prepare(struct exec *exec, struct err *err)
 			       "container %s is not running", params->id);
 	if (namespaces_compare(exec->proc, params->init, &exec->namespaces, err) < 0)
 		return -1;
-	exec->own_pid_namespace = openat(exec->proc, "self/ns/pid", O_RDONLY | O_CLOEXEC);
-	if (exec->own_pid_namespace < 0)
-		return err_set(err, errno, "open our own pid namespace");
 	capabilities_read(params->process->capabilities, &exec->capabilities);
 	if (config && config->seccomp &&
 	    (seccomp_filter_compile(config->seccomp, params->seccomp_cache, &exec->seccomp, err) <
@@ -252,7 +128,7 @@ static int begin(struct exec *exec, pid_t *child, struct err *err)
 
 	if (prepare(exec, err) < 0)
 		return -1;
-	*child = spawn(exec, err);
+	*child = exec_spawn(exec, err);
 	if (*child < 0 || process_set_oom_score(params->process, exec->proc, *child, err) < 0)
 		return -1;
 	if (params->resctrl && resctrl_join(params->resctrl, params->config->linux_->intel_rdt,
@@ -285,7 +161,6 @@ static void release(struct sandbox_exec *begun)
 	free(exec->cgroup);
 	fd_replace(&exec->proc, -1);
 	fd_replace(&exec->init, -1);
-	fd_replace(&exec->own_pid_namespace, -1);
 	fd_replace(&exec->sync, -1);
 	free(begun);
 }
@@ -299,11 +174,7 @@ struct sandbox_exec *sandbox_exec_begin(const struct sandbox_exec_params *params
 
 	begun->child = -1;
 	begun->params = *params;
-	begun->exec = (struct exec){ .params = &begun->params,
-				     .proc = -1,
-				     .init = -1,
-				     .own_pid_namespace = -1,
-				     .sync = -1 };
+	begun->exec = (struct exec){ .params = &begun->params, .proc = -1, .init = -1, .sync = -1 };
 	for (int i = 0; i < 3; i++)
 		if (params->stdio[i] < 0)
 			begun->params.stdio[i] = null;

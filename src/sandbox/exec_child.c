@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A further process: it joins all but the pid namespace, in which it is from its beginning, through
- * the pidfd of the container's init, all at once, and is from then on in the hands of what runs
- * there: it must not be looked into.
+ * A further process: it is in the hands of what runs in the container, and must not be looked into.
  */
 #include "sandbox/annotations.h"
 #include "sandbox/exec_private.h"
 #include "sandbox/protocol.h"
 
 #include "base/fd.h"
-#include "base/log.h"
-#include "base/mem.h"
 #include "cgroup/cgroup.h"
 
 #include <fcntl.h>
@@ -21,13 +17,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* While the host's files are in sight. */
+static int enter(const struct exec *exec, struct err *err)
+{
+	if (affinity_begin(&exec->process, err) < 0)
+		return -1;
+	return exec->cgroup ? cgroup_enter(exec->cgroup, 0, err) : 0;
+}
+
 static int join(const struct exec *exec, struct err *err)
 {
-	int others = (int)(exec->namespaces & ~(CLONE_NEWPID | exec->joined));
+	int others = (int)(exec->namespaces & ~exec->joined);
 
-	if (affinity_begin(&exec->process, err) < 0 ||
-	    (exec->cgroup && cgroup_enter(exec->cgroup, 0, err) < 0) ||
-	    affinity_finish(&exec->process, err) < 0)
+	if ((exec->enters && enter(exec, err) < 0) || affinity_finish(&exec->process, err) < 0)
 		return -1;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "guard the process");
@@ -89,18 +91,6 @@ static int become(struct exec *exec, struct process_plan *plan, struct err *err)
 	return process_become(plan, err);
 }
 
-/* Others wait for the ends of the caller's streams, and this process may be held up for long. */
-static void close_others(const struct exec *exec)
-{
-	const struct sandbox_exec_params *params = exec->params;
-	const int keep[] = {
-		exec->sync,	  exec->proc,	    exec->init, params->stdio[0],
-		params->stdio[1], params->stdio[2], log_fd(),	params->console_socket
-	};
-
-	fd_close_except(3 + params->preserve_fds, keep, ARRAY_LEN(keep));
-}
-
 _Noreturn void exec_child(struct exec *exec)
 {
 	struct report report = { .kind = REPORT_FAILED };
@@ -119,7 +109,6 @@ _Noreturn void exec_child(struct exec *exec)
 	char byte;
 
 	process_reset_signals();
-	close_others(exec);
 	if (fd_read_full(exec->sync, &byte, 1) != 1) /* the parent is gone */
 		_exit(EXIT_FAILURE);
 	if (become(exec, &plan, &report.err) == 0 && process_wall(&plan, &report.err) == 0)

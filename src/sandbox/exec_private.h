@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the two sides of a further process share: exec.c is the parent's, exec_child.c its own. */
+/*
+ * What the sides of a further process share: exec.c is the parent's, exec_spawn.c is how it is
+ * made, exec_child.c its own.
+ */
 #pragma once
 
 #include "sandbox/identity.h"
@@ -17,13 +20,19 @@ struct exec {
 	struct seccomp_filter seccomp, ceiling;
 	struct listener listener;
 	char *cgroup;	 /* the container's, or the one below it in which the first process is */
-	uint64_t joined; /* CLONE_NEW* that the child is in from its beginning, but for the pid's */
+	bool enters;	 /* the child has to enter the cgroup by itself */
+	uint64_t joined; /* and in these namespaces, CLONE_NEW* */
 	uint64_t namespaces; /* CLONE_NEW* in which the container's differ from ours */
 	int proc;
 	int init; /* pidfd */
-	int own_pid_namespace;
 	int sync;
 };
+
+/*
+ * exec_spawn() - make the process, in the container's pid namespace; exec->sync is the parent's end
+ * afterwards. Returns its pid, or -1 with err set.
+ */
+pid_t exec_spawn(struct exec *exec, struct err *err);
 
 /* exec_child() - the process, from its first instruction to its program. */
 _Noreturn void exec_child(struct exec *exec);
