@@ -48,6 +48,24 @@ ATTACKS = {
 }
 
 
+def exec_shows_nothing_of_the_host(case, bundle):
+    """On its way a process of exec is seen in the container, and with CAP_SYS_PTRACE all that it has is there to be taken."""
+    marker = os.path.join(case.work, "marker")
+    with open(marker, "w"):
+        pass
+    script = "echo ready; while :; do for p in /proc/[2-9]* /proc/1?*; do for w in root cwd fd/3/1/root fd/4/1/root fd/5/1/root; do " \
+             "[ -e $p/$w%s ] && echo $p/$w; done; done; done" % marker
+    bundle("sh", "-c", script, change=lambda c: [
+        c["process"]["capabilities"][kind].append("CAP_SYS_PTRACE") for kind in ("bounding", "effective", "permitted")])
+    name = case.new_id()
+    process = case.start_moat("run", "--bundle", case.bundle_path, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    case.assertEqual(process.stdout.readline(), b"ready\n")
+    for _ in range(20):
+        case.ok("exec", name, "true")
+    case.ok("kill", name, "KILL")
+    case.assertEqual(process.communicate(timeout=30)[0], b"")
+
+
 @at_levels("plain", "sandbox")
 class Attacks(Case):
     def test_symlinked_tops(self):
@@ -270,23 +288,9 @@ class Attacks(Case):
         self.ok("delete", "--force", name)
 
     def test_exec_shows_nothing_of_the_host(self):
-        """On its way a process of exec is seen in the container, and with CAP_SYS_PTRACE all that it has is there to be taken."""
         self.settings["sandbox"] = {"capabilities": ["CAP_SYS_PTRACE"]}
         self.write_settings()
-        marker = os.path.join(self.work, "marker")
-        with open(marker, "w"):
-            pass
-        script = "echo ready; while :; do for p in /proc/[2-9]* /proc/1?*; do for w in root cwd fd/3/1/root fd/4/1/root fd/5/1/root; do " \
-                 "[ -e $p/$w%s ] && echo $p/$w; done; done; done" % marker
-        self.bundle("sh", "-c", script, change=lambda c: [
-            c["process"]["capabilities"][kind].append("CAP_SYS_PTRACE") for kind in ("bounding", "effective", "permitted")])
-        name = self.new_id()
-        process = self.start_moat("run", "--bundle", self.bundle_path, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        self.assertEqual(process.stdout.readline(), b"ready\n")
-        for _ in range(20):
-            self.ok("exec", name, "true")
-        self.ok("kill", name, "KILL")
-        self.assertEqual(process.communicate(timeout=30)[0], b"")
+        exec_shows_nothing_of_the_host(self, self.bundle)
 
     def test_no_host_root(self):
         """Neither the parent of the root nor the old root can be reached."""

@@ -10,6 +10,7 @@ import unittest
 import bundles
 import host
 from harness import Case, at_levels
+from test_attacks import exec_shows_nothing_of_the_host
 
 USER = pwd.getpwnam("games")  # of every Debian; uid and gid differ
 FIRST = 300000  # of the ids granted
@@ -112,6 +113,9 @@ class Rootless(Ordinary):
         self.wait_status(name, "stopped")
         self.ok("delete", name)
         self.assertEqual(os.listdir(os.path.join(self.home, "moat")), [])
+
+    def test_exec_shows_nothing_of_the_host(self):
+        exec_shows_nothing_of_the_host(self, self.own_bundle)
 
     def test_delete_by_force(self):
         self.own_bundle("sleep", "1000")
