@@ -205,7 +205,7 @@ int disks_start(const struct disks *disks, struct child *diskd, uid_t uid, int m
 	for (unsigned int i = 0; i < launch.config.queues; i++)
 		keep[count++] = launch.config.queue[i].vmm_fd;
 	if (r == 0)
-		r = spawn(diskd, ROLE_DISKD, keep, count, body, &launch, err);
+		r = spawn(diskd, ROLE_DISKD, 0, keep, count, body, &launch, err);
 	for (unsigned int i = 0; i < launch.config.queues; i++)
 		fd_replace(&launch.config.queue[i].vmm_fd, -1);
 	return r;

@@ -30,13 +30,13 @@ const struct role_reach role_reach[ROLES] = {
 			   "the sockets of the container's clients, of the vmm and of fsd, the "
 			   "network's table and the memory limit of its cgroup; no files, and no "
 			   "process but those" },
-	[ROLE_VMM] = { 0,
-		       "the guest's memory and processors, its streams and taps; an empty root and "
-		       "namespaces and a user of its own" },
+	[ROLE_VMM] = { 0, "the guest's memory and processors, its streams and taps; an empty root "
+			  "and a "
+			  "user of its own, empty namespaces, which fsd shares" },
 	[ROLE_FSD] = { CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(CHOWN) | CAP(FSETID) | CAP(SETFCAP) |
 			       CAP(SETUID) | CAP(SETGID),
 		       "the files beneath the container's root and mounts, the guest's memory; an "
-		       "empty root and namespaces of its own" },
+		       "empty root of its own, empty namespaces, which the vmm shares" },
 	[ROLE_DISKD] = { 0, "the container's disk images and block devices, the guest's memory; an "
 			    "empty root and namespaces and a user of its own" },
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
@@ -166,10 +166,26 @@ int jail_restrict(enum role role, uint64_t capabilities, struct err *err)
 	return lock_privileges(capabilities, err) < 0 ? -1 : finish(role, capabilities, err);
 }
 
+/*
+ * To make a network namespace, and to take it down, is the dearest part of a jail. Roles of one
+ * machine that share an empty one cannot meet in it: a filter lets none of them make a socket, nor
+ * use one of an address, nor SysV IPC or message queues, nor change a name of the machine's. Where
+ * the first one has become one that an ordinary user may not look at, the other gets its own.
+ */
+static int have_namespaces(const struct jail *jail, struct err *err)
+{
+	if (jail->namespaces_of == JAIL_BORN_IN ||
+	    (jail->namespaces_of > 0 && setns(jail->namespaces_of, JAIL_NAMESPACES) == 0))
+		return 0;
+	if (unshare(JAIL_NAMESPACES) < 0)
+		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
+	return 0;
+}
+
 int jail_enter(const struct jail *jail, struct err *err)
 {
-	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
-		return err_set(err, errno, "make namespaces for the %s", role_names[jail->role]);
+	if (have_namespaces(jail, err) < 0)
+		return -1;
 	if (jail_leave_mounts(err) < 0 || empty_root(err) < 0 || set_limits(err) < 0 ||
 	    lock_privileges(jail->capabilities, err) < 0 || change_ids(jail, err) < 0 ||
 	    finish(jail->role, jail->capabilities, err) < 0)

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,15 +34,24 @@ extern const struct role_reach role_reach[ROLES];
 /* An ordinary user's processes have no id but the user's own. */
 #define JAIL_UID_OWN UINT32_MAX
 
+/* Of a role in its jail, beside those of mounts and of pids: empty ones. */
+#define JAIL_NAMESPACES (CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define JAIL_BORN_IN	(-1)
+
 struct jail {
 	enum role role;
 	uid_t uid;	       /* also the gid; JAIL_UID_OWN: stays who it is */
 	uint64_t capabilities; /* bits of those to keep, permitted and effective; 0: none */
+	/*
+	 * Whose JAIL_NAMESPACES it gets: 0: some of its own; a pidfd of a process that has such:
+	 * the same ones, if it can be looked at; JAIL_BORN_IN: it was made in them, by spawn().
+	 */
+	int namespaces_of;
 };
 
 /*
- * jail_enter() - leave the host: an empty, read-only root; network, IPC, UTS and cgroup namespaces
- * of its own; the uid; the capabilities; no_new_privs; no core dumps, not to be traced. The process
+ * jail_enter() - leave the host: an empty, read-only root; empty network, IPC, UTS and cgroup
+ * namespaces; the uid; the capabilities; no_new_privs; no core dumps, not to be traced. The process
  * has one thread, is a child of the monitor, and dies with it.
  *
  * Returns 0, or -1 with err set.

@@ -192,7 +192,9 @@ static int vmm_body(void *data, int ready_fd)
 				     .template_key_size = template->key_size,
 				     .boot_patience = machine->container->settings->guest_timeout,
 				     .template_fd = template->use_fd };
-	struct jail jail = { .role = ROLE_VMM, .uid = launch->uid };
+	struct jail jail = { .role = ROLE_VMM,
+			     .uid = launch->uid,
+			     .namespaces_of = machine->fsd.pidfd };
 	struct vmm *vmm;
 
 	disks_describe(&machine->disks, &launch->disks, &config);
@@ -202,6 +204,7 @@ static int vmm_body(void *data, int ready_fd)
 		spawn_ready(ready_fd, &err);
 		return 1;
 	}
+	fd_replace(&machine->fsd.pidfd, -1);
 	if (template->make_fd >= 0)
 		make_template(machine, vmm, &config);
 	close_parts(machine);
@@ -226,7 +229,8 @@ static int fsd_body(void *data, int ready_fd)
 				     .watches_uid = launch->uid };
 	struct jail jail = { .role = ROLE_FSD,
 			     .uid = launch->uid,
-			     .capabilities = role_reach[ROLE_FSD].capabilities };
+			     .capabilities = role_reach[ROLE_FSD].capabilities,
+			     .namespaces_of = JAIL_BORN_IN };
 	struct fsd *fsd;
 	struct err err;
 
@@ -249,13 +253,13 @@ static int spawn_vmm(struct launch *launch, struct err *err)
 {
 	struct machine *machine = launch->machine;
 	const struct template *template = &machine->template;
-	int keep[10 + DISK_ENDS_MAX] = { launch->control_fd, launch->fs_fd,    launch->serial_fd,
-					 machine->memory_fd, machine->kvm_fd,  machine->kernel_fd,
-					 machine->initrd_fd, template->dir_fd, template->use_fd,
-					 template->make_fd };
+	int keep[11 + DISK_ENDS_MAX] = { launch->control_fd, launch->fs_fd,	launch->serial_fd,
+					 machine->memory_fd, machine->kvm_fd,	machine->kernel_fd,
+					 machine->initrd_fd, template->dir_fd,	template->use_fd,
+					 template->make_fd,  machine->fsd.pidfd };
 
-	memcpy(keep + 10, launch->disks.fd, launch->disks.count * sizeof(int));
-	return spawn(&machine->vmm, ROLE_VMM, keep, 10 + launch->disks.count, vmm_body, launch,
+	memcpy(keep + 11, launch->disks.fd, launch->disks.count * sizeof(int));
+	return spawn(&machine->vmm, ROLE_VMM, 0, keep, 11 + launch->disks.count, vmm_body, launch,
 		     err);
 }
 
@@ -278,8 +282,8 @@ static int start_children(struct machine *machine, struct err *err)
 	}
 	launch.control_fd = fsd_end;
 	launch.fs_fd = fs_fsd;
-	if (spawn(&machine->fsd, ROLE_FSD, (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3,
-		  fsd_body, &launch, err) < 0)
+	if (spawn(&machine->fsd, ROLE_FSD, JAIL_NAMESPACES,
+		  (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3, fsd_body, &launch, err) < 0)
 		return -1;
 	r = disks_start(&machine->disks, &machine->diskd,
 			rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid()),

@@ -17,15 +17,16 @@
 #include <sys/wait.h>
 
 /*
- * fork(2) into a new pid namespace. By the system call: with unshare(2) the caller would have to
- * come back to its own, which an ordinary user may not. It has one thread, so that what the C
- * library does at a fork is not missed.
+ * fork(2) into a new pid namespace and others. By the system call: with unshare(2) the caller would
+ * have to come back to its own, which an ordinary user may not. It has one thread, so that what the
+ * C library does at a fork is not missed.
  */
-static pid_t fork_apart(struct err *err)
+static pid_t fork_apart(unsigned long namespaces, struct err *err)
 {
-	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
+	pid_t pid =
+		(pid_t)syscall(SYS_clone, CLONE_NEWPID | namespaces | SIGCHLD, NULL, NULL, NULL, 0);
 
-	return pid < 0 ? err_set(err, errno, "fork into a pid namespace") : pid;
+	return pid < 0 ? err_set(err, errno, "fork into namespaces of its own") : pid;
 }
 
 /* In the child: nothing of the monitor's but what it was given. */
@@ -65,8 +66,8 @@ int spawn_pair(int *one, int *other, struct err *err)
 	return 0;
 }
 
-int spawn(struct child *child, enum role role, const int *keep, size_t count,
-	  int (*body)(void *data, int ready_fd), void *data, struct err *err)
+int spawn(struct child *child, enum role role, unsigned long namespaces, const int *keep,
+	  size_t count, int (*body)(void *data, int ready_fd), void *data, struct err *err)
 {
 	struct err reason;
 	int pair[2];
@@ -74,7 +75,7 @@ int spawn(struct child *child, enum role role, const int *keep, size_t count,
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_set(err, errno, "make a pipe");
-	pid = fork_apart(err);
+	pid = fork_apart(namespaces, err);
 	if (pid == 0) {
 		if (strip(role, keep, count, pair[1], &reason) == 0)
 			_exit(body(data, pair[1]));

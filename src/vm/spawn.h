@@ -15,14 +15,15 @@ int spawn_pair(int *one, int *other, struct err *err);
 
 /*
  * spawn() - fork a process for a role, in a pid namespace of its own.
+ * @namespaces: CLONE_NEW* of further ones; 0, or JAIL_NAMESPACES for a jail that is JAIL_BORN_IN.
  * @keep: descriptors (3 and up) that it keeps beside the log; 0 and 1 become /dev/null, and so does
  *        2 unless log lines go there.
  * @body: sets the role up, calls spawn_ready() and serves. It returns the exit status.
  *
  * Returns 0, or -1 with err set.
  */
-int spawn(struct child *child, enum role role, const int *keep, size_t count,
-	  int (*body)(void *data, int ready_fd), void *data, struct err *err);
+int spawn(struct child *child, enum role role, unsigned long namespaces, const int *keep,
+	  size_t count, int (*body)(void *data, int ready_fd), void *data, struct err *err);
 
 /* spawn_ready() - in the child: it serves from now on (err NULL), or why it does not. */
 void spawn_ready(int ready_fd, const struct err *err);

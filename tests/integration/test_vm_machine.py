@@ -78,6 +78,10 @@ class Jail(Running):
             with open("/proc/%d/net/dev" % found[role]) as f:
                 self.assertEqual(len(f.readlines()), 3, role)  # two lines of headings, and lo
             self.assertEqual(state[role]["NSpid"].split()[-1], "1")
+        for kind in ("net", "ipc", "uts", "cgroup", "mnt", "pid"):
+            monitor, vmm, fsd = (os.readlink("/proc/%d/ns/%s" % (found[role], kind)) for role in ROLES)
+            self.assertNotIn(monitor, (vmm, fsd), kind)
+            self.assertEqual(vmm == fsd, kind not in ("mnt", "pid"), kind)
         self.finish(name)
 
     def test_descriptors(self):

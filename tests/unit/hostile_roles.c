@@ -59,7 +59,7 @@ static bool jailed(void)
 
 static int enter(enum role role, uint64_t capabilities, struct err *err)
 {
-	struct jail jail = { role, JAIL_UID_BASE + 9, capabilities };
+	struct jail jail = { role, JAIL_UID_BASE + 9, capabilities, 0 };
 
 	return jailed() ? jail_enter(&jail, err) : 0;
 }
@@ -147,7 +147,7 @@ void machine_start_child(struct machine *machine, enum role role, const int *giv
 	memcpy(keep + 1, given, count++ * sizeof(int));
 	*child = (struct child){ .pidfd = -1, .ready_fd = -1 };
 	if (jailed()) {
-		if (spawn(child, role, keep, count, body, machine, &err) < 0)
+		if (spawn(child, role, 0, keep, count, body, machine, &err) < 0)
 			fail_msg("%s", err.text);
 	} else {
 		assert_int_equal(pipe2(pair, O_CLOEXEC), 0);

@@ -192,7 +192,7 @@ static void test_spawn(void **state)
 	struct err err = { 0 };
 	int status;
 
-	assert_int_equal(spawn(&child, ROLE_FSD, &given, 1, look_around, &given, &err), 0);
+	assert_int_equal(spawn(&child, ROLE_FSD, 0, &given, 1, look_around, &given, &err), 0);
 	assert_int_equal(spawn_wait_ready(&child, ROLE_FSD, &err), 0);
 	assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
 	child.pid = 0;
@@ -200,18 +200,18 @@ static void test_spawn(void **state)
 	assert_int_equal(status, 0);
 	assert_true(other >= 0);
 
-	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "no luck", &err), 0);
+	assert_int_equal(spawn(&child, ROLE_VMM, 0, NULL, 0, report_and_wait, "no luck", &err), 0);
 	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), -1);
 	assert_string_equal(err.text, "no luck");
 	spawn_end(&child);
 
-	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "", &err), 0);
+	assert_int_equal(spawn(&child, ROLE_VMM, 0, NULL, 0, report_and_wait, "", &err), 0);
 	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), 0);
 	status = spawn_end(&child);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
 	/* Ends by that alone, and is left to be reaped; what has ended is not minded. */
-	assert_int_equal(spawn(&child, ROLE_VMM, NULL, 0, report_and_wait, "", &err), 0);
+	assert_int_equal(spawn(&child, ROLE_VMM, 0, NULL, 0, report_and_wait, "", &err), 0);
 	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), 0);
 	spawn_kill(&child);
 	assert_int_equal(poll(&(struct pollfd){ .fd = child.pidfd, .events = POLLIN }, 1, 60000),
@@ -226,6 +226,72 @@ static void test_spawn(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* In the jail, until it is killed. */
+static int stay(void *data, int ready_fd)
+{
+	const struct jail jail = { .role = ROLE_VMM, .uid = UID, .namespaces_of = *(int *)data };
+	struct err err;
+	int r = jail_enter(&jail, &err);
+
+	spawn_ready(ready_fd, r < 0 ? &err : NULL);
+	while (r == 0)
+		pause();
+	return 1;
+}
+
+static struct child start(unsigned long namespaces, int namespaces_of)
+{
+	struct child child = { .pidfd = -1, .ready_fd = -1 };
+	bool given = namespaces_of > 0;
+	struct err err = { 0 };
+
+	assert_int_equal(spawn(&child, ROLE_VMM, namespaces, &namespaces_of, given, stay,
+			       &namespaces_of, &err),
+			 0);
+	if (spawn_wait_ready(&child, ROLE_VMM, &err) < 0)
+		fail_msg("%s", err.text);
+	return child;
+}
+
+static bool same(const char *kind, pid_t one, pid_t other)
+{
+	struct stat st[2];
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)one, kind);
+	assert_int_equal(stat(path, &st[0]), 0);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)other, kind);
+	assert_int_equal(stat(path, &st[1]), 0);
+	return st[0].st_ino == st[1].st_ino;
+}
+
+/* The second has the first's empty ones, the third its own, as the one it was to share with ended.
+ */
+static void test_shared_namespaces(void **state)
+{
+	static const char *const shared[] = { "net", "ipc", "uts", "cgroup" };
+	struct child first = start(JAIL_NAMESPACES, JAIL_BORN_IN), second = start(0, first.pidfd);
+	struct child third;
+
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+		assert_true(same(shared[i], first.pid, second.pid));
+		assert_false(same(shared[i], first.pid, getpid()));
+	}
+	assert_false(same("mnt", first.pid, second.pid));
+	assert_false(same("pid", first.pid, second.pid));
+	spawn_kill(&first);
+	assert_int_equal(poll(&(struct pollfd){ .fd = first.pidfd, .events = POLLIN }, 1, 60000),
+			 1);
+	third = start(0, first.pidfd);
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+		assert_false(same(shared[i], second.pid, third.pid));
+		assert_false(same(shared[i], third.pid, getpid()));
+	}
+	spawn_end(&first);
+	spawn_end(&second);
+	spawn_end(&third);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_own_network),
 		cmocka_unit_test(test_ceilings),
 		cmocka_unit_test(test_spawn),
+		cmocka_unit_test(test_shared_namespaces),
 	};
 
 	if (geteuid() != 0) {

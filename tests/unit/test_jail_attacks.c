@@ -94,7 +94,7 @@ static pid_t start(struct run *run, int *ready_fd)
 
 	/* Those in the jail are made by spawn(); the others have their parent's namespaces. */
 	if (run->walls != NO_JAIL && in_jail(run->role)) {
-		if (spawn(&child, run->role, kept, ARRAY_LEN(kept), body, run, &err) < 0)
+		if (spawn(&child, run->role, 0, kept, ARRAY_LEN(kept), body, run, &err) < 0)
 			fail_msg("%s", err.text);
 		close(child.pidfd);
 		*ready_fd = child.ready_fd;

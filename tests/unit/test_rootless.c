@@ -128,7 +128,7 @@ static int makes_a_jail(void)
 	struct err err;
 	int status;
 
-	if (enter(&err) < 0 || spawn(&child, ROLE_VMM, NULL, 0, jailed, NULL, &err) < 0 ||
+	if (enter(&err) < 0 || spawn(&child, ROLE_VMM, 0, NULL, 0, jailed, NULL, &err) < 0 ||
 	    spawn_wait_ready(&child, ROLE_VMM, &err) < 0)
 		return 1;
 	return waitpid(child.pid, &status, 0) != child.pid || status != 0;
