@@ -129,7 +129,8 @@ static int begin(struct exec *exec, pid_t *child, struct err *err)
 	if (prepare(exec, err) < 0)
 		return -1;
 	*child = exec_spawn(exec, err);
-	if (*child < 0 || process_set_oom_score(params->process, exec->proc, *child, err) < 0)
+	if (*child < 0 ||
+	    (exec->enters && process_set_oom_score(params->process, exec->proc, *child, err) < 0))
 		return -1;
 	if (params->resctrl && resctrl_join(params->resctrl, params->config->linux_->intel_rdt,
 					    params->id, *child, err) < 0)

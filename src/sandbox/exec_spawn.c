@@ -92,6 +92,9 @@ static pid_t broker(struct exec *exec, int channel, int cgroup, struct err *err)
 {
 	pid_t pid;
 
+	/* An ordinary user could not set it of a process that must not be looked into. */
+	if (process_set_oom_score(&exec->process, exec->proc, getpid(), err) < 0)
+		return -1;
 	close_others(exec, channel, cgroup);
 	if (affinity_begin(&exec->process, err) < 0)
 		return -1;

@@ -114,6 +114,13 @@ class Rootless(Ordinary):
         self.ok("delete", name)
         self.assertEqual(os.listdir(os.path.join(self.home, "moat")), [])
 
+    def test_exec_with_a_score_for_the_oom_killer(self):
+        self.own_bundle("sleep", "1000", change=lambda c: c["process"].update(oomScoreAdj=500))
+        name = self.create()
+        self.ok("start", name)
+        self.assertEqual(self.ok("exec", name, "cat", "/proc/self/oom_score_adj").stdout, b"500\n")
+        self.ok("delete", "--force", name)
+
     def test_exec_shows_nothing_of_the_host(self):
         exec_shows_nothing_of_the_host(self, self.own_bundle)
 
