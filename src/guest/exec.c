@@ -2,6 +2,7 @@
 /* Further processes of a container: streams of their own, everything else is the container's. */
 #include "guest/container.h"
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
@@ -56,6 +57,8 @@ static int begin(const struct container *container, struct process *process,
 	for (int i = 0; i < 3; i++)
 		params.stdio[i] = process->streams.workload[i];
 	process->begun = sandbox_exec_begin(&params, &process->pid, err);
+	for (int i = 0; i < 3; i++)
+		fd_replace(&process->streams.workload[i], -1);
 	return process->begun ? 0 : -1;
 }
 

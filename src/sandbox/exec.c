@@ -180,6 +180,9 @@ struct sandbox_exec *sandbox_exec_begin(const struct sandbox_exec_params *params
 		if (params->stdio[i] < 0)
 			begun->params.stdio[i] = null;
 	if (begin(&begun->exec, &begun->child, err ? err : &unheard) == 0) {
+		/* It may be long until the end, and there may be many. */
+		fd_replace(&begun->exec.proc, -1);
+		fd_replace(&begun->exec.init, -1);
 		*pid = begun->child;
 		return begun;
 	}
