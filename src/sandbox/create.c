@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -170,6 +171,19 @@ struct answer {
 };
 
 /*
+ * In a user namespace that is joined others have the rights that we have there, and would see the
+ * host's files through us. An ordinary user can set nothing of who is guarded.
+ */
+static int guard(const struct setup *setup, struct err *err)
+{
+	if (namespaces_joined(&setup->namespaces, CLONE_NEWUSER) < 0)
+		return 0;
+	if (process_set_oom_score(setup->process, setup->proc, getpid(), err) < 0)
+		return -1;
+	return prctl(PR_SET_DUMPABLE, 0) < 0 ? err_set(err, errno, "guard the process") : 0;
+}
+
+/*
  * A pid or user namespace that is joined holds for children only: a broker joins it and clones
  * init as a child of ours. It takes the cgroup along, while it still has the right to.
  */
@@ -179,6 +193,7 @@ static _Noreturn void broker_main(struct setup *setup, int channel)
 
 	if ((!setup->params->cgroup_path ||
 	     cgroup_enter(setup->params->cgroup_path, 0, &answer.err) == 0) &&
+	    guard(setup, &answer.err) == 0 &&
 	    namespaces_join(&setup->namespaces, ~0ull, &answer.err) == 0 &&
 	    setup_foreign(setup, &answer.err) == 0)
 		answer.pid = clone_init(setup, CLONE_PARENT, &answer.err);
@@ -262,7 +277,8 @@ static int let_go(struct setup *setup, pid_t pid, struct err *err)
 	char text[32];
 	int n;
 
-	if (process_set_oom_score(setup->process, setup->proc, pid, err) < 0)
+	if (namespaces_joined(&setup->namespaces, CLONE_NEWUSER) < 0 &&
+	    process_set_oom_score(setup->process, setup->proc, pid, err) < 0)
 		return -1;
 	if (maps) {
 		if (namespaces_map_ids(setup->linux_, setup->proc, pid, err) < 0)

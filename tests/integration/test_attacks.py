@@ -13,7 +13,7 @@ import stat
 import subprocess
 import time
 
-from harness import MOAT, Case, at_levels
+from harness import MOAT, Case, at_levels, differs
 
 
 # The attack: the tests that it fails in, and the test in which its mechanism works.
@@ -48,11 +48,12 @@ ATTACKS = {
 }
 
 
-def exec_shows_nothing_of_the_host(case, bundle):
-    """On its way a process of exec is seen in the container, and with CAP_SYS_PTRACE all that it has is there to be taken."""
+def watch_for_the_host(case, bundle):
+    """A container that looks for a file of the host in whatever it sees, and says where it is. Returns its name and process."""
     marker = os.path.join(case.work, "marker")
     with open(marker, "w"):
         pass
+    os.chmod(case.work, 0o755)
     script = "echo ready; while :; do for p in /proc/[2-9]* /proc/1?*; do for w in root cwd fd/3/1/root fd/4/1/root fd/5/1/root; do " \
              "[ -e $p/$w%s ] && echo $p/$w; done; done; done" % marker
     bundle("sh", "-c", script, change=lambda c: [
@@ -60,10 +61,20 @@ def exec_shows_nothing_of_the_host(case, bundle):
     name = case.new_id()
     process = case.start_moat("run", "--bundle", case.bundle_path, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     case.assertEqual(process.stdout.readline(), b"ready\n")
-    for _ in range(20):
-        case.ok("exec", name, "true")
+    return name, process
+
+
+def nothing_was_seen(case, name, process):
     case.ok("kill", name, "KILL")
     case.assertEqual(process.communicate(timeout=30)[0], b"")
+
+
+def exec_shows_nothing_of_the_host(case, bundle):
+    """On its way a process of exec is seen in the container, and with CAP_SYS_PTRACE all that it has is there to be taken."""
+    name, process = watch_for_the_host(case, bundle)
+    for _ in range(20):
+        case.ok("exec", name, "true")
+    nothing_was_seen(case, name, process)
 
 
 @at_levels("plain", "sandbox")
@@ -291,6 +302,30 @@ class Attacks(Case):
         self.settings["sandbox"] = {"capabilities": ["CAP_SYS_PTRACE"]}
         self.write_settings()
         exec_shows_nothing_of_the_host(self, self.bundle)
+
+    @differs("sandbox", "each container has a user namespace of its own")
+    def test_neighbour_shows_nothing_of_the_host(self):
+        """The same of a container that joins another's user and pid namespaces, as those of a pod do."""
+        def own_ids(c):
+            c["linux"]["namespaces"].append({"type": "user"})
+            for kind in ("uidMappings", "gidMappings"):
+                c["linux"][kind] = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+
+        def bundle(*args, change):
+            self.bundle(*args, change=lambda c: (own_ids(c), change(c)))
+            subprocess.run(["chown", "-hR", "100000:100000", self.rootfs], check=True)
+        name, process = watch_for_the_host(self, bundle)
+        pid = self.pid(name)
+        for kind in ("uidMappings", "gidMappings"):
+            del self.config["linux"][kind]
+        for namespace in self.config["linux"]["namespaces"]:
+            if namespace["type"] in ("pid", "user"):
+                namespace["path"] = "/proc/%d/ns/%s" % (pid, namespace["type"])
+        self.config["process"]["args"] = ["true"]
+        self.write_config()
+        for _ in range(10):
+            self.assertEqual(self.run_container().returncode, 0)
+        nothing_was_seen(self, name, process)
 
     def test_no_host_root(self):
         """Neither the parent of the root nor the old root can be reached."""
