@@ -92,6 +92,9 @@ static void file_opened(struct session *session, struct node *node, int fd, uint
 
 	if (kind == HANDLE_DIRECT)
 		out->open_flags |= FOPEN_DIRECT_IO;
+	/* Who only reads has written nothing: no close is to wait for what others have. */
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		out->open_flags |= FOPEN_NOFLUSH;
 	out->fh = handle_add(&session->handles, node, fd, kind);
 }
 

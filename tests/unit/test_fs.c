@@ -278,6 +278,20 @@ static void syncs_of_the_end(void **state)
 	assert_int_equal(ask_to_sync(FUSE_ROOT_ID, FSD_END_GID, 1), 0);
 }
 
+/* A guest asks at a close whether to flush: not where there can be nothing. */
+static void closes_of_readers(void **state)
+{
+	uint64_t handle, f = client_create(&c, c.tree, "f", 0644, &handle);
+	const struct fuse_open_out *out = client_payload(&c);
+
+	assert_int_equal(client_open_node(&c, f, O_RDONLY, &handle), 0);
+	assert_true(out->open_flags & FOPEN_NOFLUSH);
+	assert_int_equal(client_open_node(&c, f, O_RDWR, &handle), 0);
+	assert_false(out->open_flags & FOPEN_NOFLUSH);
+	assert_int_equal(client_open_node(&c, f, O_WRONLY, &handle), 0);
+	assert_false(out->open_flags & FOPEN_NOFLUSH);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -285,6 +299,7 @@ int main(void)
 		TEST(data_goes_through),  TEST(owners_and_umask), TEST(removed_but_known),
 		TEST(nodes_follow_names), TEST(nodes_are_deep),	  TEST(hard_links_are_one_node),
 		TEST(attributes),	  TEST(set_id_bits),	  TEST(syncs_of_the_end),
+		TEST(closes_of_readers),
 	};
 
 	return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
