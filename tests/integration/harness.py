@@ -98,6 +98,14 @@ def shared_cache():
     return path
 
 
+def program(name):
+    """A static program that is made for a test to run inside; no sanitized build has such."""
+    path = os.path.join(BUILD, "tests/integration", name)
+    if not os.access(path, os.X_OK):
+        raise unittest.SkipTest("no %s in this build: the sanitized one has no static programs" % name)
+    return path
+
+
 def why_no_level(level):
     """None where tests of that level can run, else the reason."""
     if os.geteuid() != 0:

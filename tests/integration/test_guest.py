@@ -7,7 +7,7 @@ import select
 import shutil
 import subprocess
 
-from harness import BUILD, Case, TIME_SCALE, at_levels
+from harness import Case, TIME_SCALE, at_levels, program
 import host
 
 MIB = 1 << 20
@@ -86,7 +86,7 @@ class Guest(Case):
     def test_streams_of_others(self):
         """An ordinary user's process that tries the ports where streams were wont to be is not there before the agent."""
         self.bundle("/thief", "19", "42")
-        shutil.copy(os.path.join(BUILD, "tests/integration/thief"), self.rootfs)
+        shutil.copy(program("thief"), self.rootfs)
         name = self.new_id()
         process = self.start_moat("run", "--bundle", self.bundle_path, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"ready\n")

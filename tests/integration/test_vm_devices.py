@@ -9,10 +9,9 @@ import threading
 import time
 
 import host
-from harness import BUILD, Case, TIME_SCALE, TOLD
+from harness import Case, TIME_SCALE, TOLD, program
 
 ALL = os.environ.get("MOAT_TEST_ALL") == "1"
-WATCH = os.path.join(BUILD, "tests/integration/watch")
 MIB = 1 << 20
 TOOLS = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
 MOUNTING = {kind: ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_MKNOD", "CAP_CHOWN"]
@@ -194,8 +193,7 @@ class Killed(Devices):
 
     def setUp(self):
         super().setUp()
-        if not os.access(WATCH, os.X_OK):
-            self.skipTest("no watch in this build")
+        watch = program("watch")
         self.device = self.loop("disk", MIB)
         self.allow(self.device)
         self.ask("sh", "-c", self.WORK, vcpus=2, devices=(("/dev/disk", self.device, "rw", {}),))
@@ -203,7 +201,7 @@ class Killed(Devices):
             os.mkdir(os.path.join(self.work, name))
             self.config["mounts"].append({"destination": "/" + name, "type": "bind", "source": os.path.join(self.work, name),
                                           "options": ["rbind"]})
-        shutil.copy(WATCH, os.path.join(self.work, "tools"))
+        shutil.copy(watch, os.path.join(self.work, "tools"))
         self.write_config()
 
     def pids(self, *roles):
