@@ -3,6 +3,7 @@
 #include "cli/creation.h"
 
 #include "base/file.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "cli/foreground.h"
 #include "oci/config.h"
@@ -219,11 +220,21 @@ static int write_pid(pid_t pid, struct err *err)
 	return 0;
 }
 
-static int attach_and_wait(struct foreground *foreground, struct err *err)
+/* What is left to do when the process runs. */
+static int announce(struct foreground *foreground, int pidfd_socket, struct err *err)
 {
-	if (foreground_attach(foreground, err) < 0)
+	if (pidfd_send(pidfd_socket, foreground->pid, err) < 0 ||
+	    write_pid(foreground->pid, err) < 0)
 		return -1;
-	return foreground_wait(foreground, err);
+	return detach ? 0 : foreground_attach(foreground, err);
+}
+
+/* Nobody would know of it. One that is paused may end only when it is resumed. */
+static void take_back(const struct foreground *foreground)
+{
+	kill(foreground->pid, SIGKILL);
+	if (!ignore_paused)
+		proc_wait(foreground->pid);
 }
 
 static int exec_process(struct runtime *runtime, int argc, char **argv, struct err *err)
@@ -252,13 +263,16 @@ static int exec_process(struct runtime *runtime, int argc, char **argv, struct e
 	if (early && foreground_prepare(&foreground, err) < 0)
 		return -1;
 	exec.signals_fd = early ? foreground.signals.fd : 0;
-	if (instance_exec(instance, &exec, &foreground.pid, err) < 0 ||
-	    (!detach && !early && foreground_prepare(&foreground, err) < 0) ||
-	    write_pid(foreground.pid, err) < 0 || pidfd_send(pidfd_socket, foreground.pid, err) < 0)
+	if (instance_exec(instance, &exec, &foreground.pid, err) < 0)
 		return -1;
+	if ((!detach && !early && foreground_prepare(&foreground, err) < 0) ||
+	    announce(&foreground, pidfd_socket, err) < 0) {
+		take_back(&foreground);
+		return -1;
+	}
 	if (detach)
 		return 0;
-	status = attach_and_wait(&foreground, err);
+	status = foreground_wait(&foreground, err);
 	foreground_close(&foreground);
 	return status;
 }

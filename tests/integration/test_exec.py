@@ -271,6 +271,13 @@ class Exec(WithConsole):
         os.kill(pid, signal.SIGKILL)
         self.wait_until(lambda: "sleep 2000" not in self.said(name, "ps"), "it has ended")
 
+    def test_taken_back_where_its_pid_cannot_be_told(self):
+        """Nobody would know of it."""
+        name = self.running()
+        for flags in ((), ("--detach",)):
+            self.refused("exec", *flags, "--pid-file", self.work + "/nowhere/pid", name, "sleep", "2000", says="pid file")
+            self.wait_until(lambda: "sleep 2000" not in self.said(name, "ps"), "it has ended")
+
     def test_process_file(self):
         name = self.running()
         path = os.path.join(self.work, "process.json")
