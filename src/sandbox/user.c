@@ -11,10 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NO_ID UINT32_MAX
+
 int user_become(const struct oci_process *process, bool keep_groups, struct err *err)
 {
 	const struct oci_user *user = process->user;
 
+	/* To setresuid(2) it means "as it is", which is root. */
+	if (user->uid == NO_ID || user->gid == NO_ID)
+		return err_set(err, 0, "process.user: %u is nobody's number", NO_ID);
 	if (!keep_groups && setgroups(user->n_additional_gids, user->additional_gids) < 0 &&
 	    (errno != EPERM || user->n_additional_gids))
 		return err_set(err, errno, "set the additional groups");

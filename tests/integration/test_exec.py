@@ -278,6 +278,15 @@ class Exec(WithConsole):
             self.refused("exec", *flags, "--pid-file", self.work + "/nowhere/pid", name, "sleep", "2000", says="pid file")
             self.wait_until(lambda: "sleep 2000" not in self.said(name, "ps"), "it has ended")
 
+    def test_number_of_nobody(self):
+        """To the kernel's setresuid(2) it means to stay what one is: root."""
+        name = self.running()
+        path = os.path.join(self.work, "process.json")
+        for user in ({"uid": 4294967295, "gid": 5}, {"uid": 5, "gid": 4294967295}):
+            with open(path, "w") as f:
+                json.dump({"args": ["id"], "cwd": "/", "env": ["PATH=/bin"], "user": user}, f)
+            self.refused("exec", "--process", path, name, says="4294967295 is nobody's number")
+
     def test_process_file(self):
         name = self.running()
         path = os.path.join(self.work, "process.json")
