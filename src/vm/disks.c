@@ -154,8 +154,12 @@ static int body(void *data, int ready_fd)
 
 	diskd = diskd_setup(&launch->config, &err);
 	close(launch->config.memory_fd);
-	if (!diskd || jail_enter(&launch->jail, &err) < 0 || diskd_start(diskd, &err) < 0 ||
-	    filter_load(ROLE_DISKD, &err) < 0) {
+	if (!diskd || jail_enter(&launch->jail, &err) < 0) {
+		spawn_ready(ready_fd, &err);
+		return 1;
+	}
+	close(launch->jail.namespaces_of);
+	if (diskd_start(diskd, &err) < 0 || filter_load(ROLE_DISKD, &err) < 0) {
 		spawn_ready(ready_fd, &err);
 		return 1;
 	}
@@ -189,18 +193,19 @@ static int make_pairs(const struct disks *disks, struct diskd_config *config,
 	return 0;
 }
 
-int disks_start(const struct disks *disks, struct child *diskd, uid_t uid, int memory_fd,
-		uint64_t memory_size, struct disk_ends *ends, struct err *err)
+int disks_start(const struct disks *disks, struct child *diskd, const struct jail *jail,
+		int memory_fd, uint64_t memory_size, struct disk_ends *ends, struct err *err)
 {
 	struct launch launch = { .config = { .memory_fd = memory_fd, .memory_size = memory_size },
-				 .jail = { .role = ROLE_DISKD, .uid = uid } };
-	int keep[DISK_ENDS_MAX + 2 * VMM_DISKS_MAX + 1], r;
+				 .jail = *jail };
+	int keep[DISK_ENDS_MAX + 2 * VMM_DISKS_MAX + 2], r;
 	size_t count = disks_list(disks, keep);
 
 	ends->count = 0;
 	if (!disks->count)
 		return 0;
 	keep[count++] = memory_fd;
+	keep[count++] = jail->namespaces_of;
 	r = make_pairs(disks, &launch.config, ends, err);
 	for (unsigned int i = 0; i < launch.config.queues; i++)
 		keep[count++] = launch.config.queue[i].vmm_fd;

@@ -61,13 +61,13 @@ struct disk_ends {
 };
 
 /*
- * disks_start() - fork diskd for them as that user; nothing where there is no disk.
+ * disks_start() - fork diskd for them into that jail; nothing where there is no disk.
  * @ends: filled; the caller closes them with disk_ends_close() in any case.
  *
  * Returns 0, or -1 with err set.
  */
-int disks_start(const struct disks *disks, struct child *diskd, uid_t uid, int memory_fd,
-		uint64_t memory_size, struct disk_ends *ends, struct err *err);
+int disks_start(const struct disks *disks, struct child *diskd, const struct jail *jail,
+		int memory_fd, uint64_t memory_size, struct disk_ends *ends, struct err *err);
 void disk_ends_close(struct disk_ends *ends);
 
 /* disks_describe() - tell the vmm of them. */

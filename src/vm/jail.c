@@ -32,13 +32,14 @@ const struct role_reach role_reach[ROLES] = {
 			   "process but those" },
 	[ROLE_VMM] = { 0, "the guest's memory and processors, its streams and taps; an empty root "
 			  "and a "
-			  "user of its own, empty namespaces, which fsd shares" },
+			  "user of its own, empty namespaces, which fsd and diskd share" },
 	[ROLE_FSD] = { CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(CHOWN) | CAP(FSETID) | CAP(SETFCAP) |
 			       CAP(SETUID) | CAP(SETGID),
 		       "the files beneath the container's root and mounts, the guest's memory; an "
-		       "empty root of its own, empty namespaces, which the vmm shares" },
+		       "empty root of its own, empty namespaces, which the vmm and diskd share" },
 	[ROLE_DISKD] = { 0, "the container's disk images and block devices, the guest's memory; an "
-			    "empty root and namespaces and a user of its own" },
+			    "empty root and a user of its own, empty namespaces, which the vmm and "
+			    "fsd share" },
 	[ROLE_STANDIN] = { 0, "signals and window sizes to one process of the container" },
 	[ROLE_VICTIM] = { 0, "the memory limit of the container's cgroup" },
 };

@@ -270,6 +270,7 @@ static int start_children(struct machine *machine, struct err *err)
 	struct launch launch = { .machine = machine,
 				 .serial_fd = -1,
 				 .uid = rootless_jail_uid(JAIL_UID_BASE + (uid_t)getpid()) };
+	struct jail disks_jail = { .role = ROLE_DISKD };
 	int r;
 
 	if (spawn_pair(&machine->vmm_fd, &vmm_end, err) < 0 ||
@@ -285,9 +286,10 @@ static int start_children(struct machine *machine, struct err *err)
 	if (spawn(&machine->fsd, ROLE_FSD, JAIL_NAMESPACES,
 		  (int[]){ fsd_end, fs_fsd, machine->memory_fd }, 3, fsd_body, &launch, err) < 0)
 		return -1;
-	r = disks_start(&machine->disks, &machine->diskd,
-			rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid()),
-			machine->memory_fd, machine->size.memory, &launch.disks, err);
+	disks_jail.uid = rootless_jail_uid(JAIL_UID_BASE + JAIL_UID_SECOND + (uid_t)getpid());
+	disks_jail.namespaces_of = machine->fsd.pidfd;
+	r = disks_start(&machine->disks, &machine->diskd, &disks_jail, machine->memory_fd,
+			machine->size.memory, &launch.disks, err);
 	launch.control_fd = vmm_end;
 	launch.fs_fd = fs_vmm;
 	if (r == 0)

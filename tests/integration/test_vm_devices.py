@@ -247,6 +247,7 @@ class Killed(Devices):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         span = time.monotonic() - began
         self.assertEqual(len(self.pids("monitor", "vmm", "fsd", "diskd")), 4)
+        self.assertEqual(len({os.readlink("/proc/%d/ns/net" % pid) for pid in self.pids("vmm", "fsd", "diskd")}), 1)
         process.kill()
         process.wait()
         self.check_nothing_is_left(name)
