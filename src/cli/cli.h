@@ -15,7 +15,7 @@
 enum option_kind {
 	OPTION_FLAG,   /* bool * */
 	OPTION_STRING, /* const char ** */
-	OPTION_NUMBER, /* int *, zero or more */
+	OPTION_NUMBER, /* int *, of descriptors: zero or more */
 	OPTION_LIST,   /* struct cli_list *: may be given more than once */
 };
 

@@ -6,7 +6,6 @@
 #include "base/str.h"
 
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +13,8 @@
 #define OPTIONS_MAX 64
 #define HELP_COLUMN 35
 #define HELP_WIDTH  96
-#define LONG_ONLY   0x100 /* getopt's value of option i is LONG_ONLY + i */
+#define NUMBER_MAX  (1 << 20) /* of descriptors, as all numbers are: more than a process has */
+#define LONG_ONLY   0x100     /* getopt's value of option i is LONG_ONLY + i */
 
 static const struct option help_option = { "help", no_argument, NULL, 'h' };
 
@@ -61,9 +61,9 @@ static int option_set(const struct cli_option *option, const char *value, struct
 	case OPTION_STRING:
 		return string_set(option, value, err);
 	case OPTION_NUMBER:
-		if (str_to_u64(value, INT_MAX, &number) < 0)
-			return err_set(err, 0, "--%s: expected a number, found '%.64s'",
-				       option->name, value);
+		if (str_to_u64(value, NUMBER_MAX, &number) < 0)
+			return err_set(err, 0, "--%s: expected a number up to %d, found '%.64s'",
+				       option->name, NUMBER_MAX, value);
 		*(int *)option->target = (int)number;
 		break;
 	case OPTION_LIST:

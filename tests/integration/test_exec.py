@@ -181,6 +181,7 @@ class Exec(WithConsole):
             self.assertEqual(os.read(read, 100), b"passed\n")
             done = self.moat("exec", name, "sh", "-c", "echo passed >&3", pass_fds=[3], preexec_fn=lambda: os.dup2(write, 3))
             self.assertNotEqual(done.returncode, 0)
+            self.refused("exec", "--preserve-fds", "2147483647", name, "true", says=("--preserve-fds", "number"))
         finally:
             os.close(read)
             os.close(write)
