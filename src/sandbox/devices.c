@@ -5,6 +5,7 @@
  */
 #include "sandbox/setup.h"
 
+#include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
 
@@ -16,6 +17,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#define UEVENT_MAX 4096
 
 static const struct {
 	const char *name;
@@ -60,23 +63,55 @@ static int bind_onto(int dir, const char *name, const char *path, int tree, stru
 	return mount_attach(tree, onto, path, err);
 }
 
-/* Where devices cannot be made, in a user namespace, the host's own is bound. */
-static int bind_host(int dir, const char *name, const char *path, mode_t type, dev_t device,
-		     struct err *err)
+/* Where devices cannot be made, in a user namespace, the host's own is bound: the one at source. */
+static int bind_host(int dir, const char *name, const char *path, const char *source, mode_t type,
+		     dev_t device, struct err *err)
 {
-	_cleanup_fd_ int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	_cleanup_fd_ int tree = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	struct stat st;
 
 	if (tree < 0 || fstat(tree, &st) < 0) {
-		err_set(err, errno, "open the host's %s", path);
+		err_set(err, errno, "open the host's %s", source);
 		return err_hint(err, "where no device can be made, as in a user namespace, it is "
 				     "the one of that very path on the host, at level vm in the "
 				     "guest: give it a path below /dev");
 	}
 	if ((st.st_mode & S_IFMT) != type || st.st_rdev != device)
-		return err_set(err, 0, "the host's %s is not device %u:%u", path, major(device),
-			       minor(device));
+		return err_set(err, ENODEV, "use the host's %s, which is not device %u:%u", source,
+			       major(device), minor(device));
 	return bind_onto(dir, name, path, tree, err);
+}
+
+/* The path of a character device on the host, as its kernel names it there (sysfs); NULL: none. */
+static char *path_of_number(dev_t device)
+{
+	_cleanup_free_ char *file =
+		xasprintf("/sys/dev/char/%u:%u/uevent", major(device), minor(device));
+	_cleanup_free_ char *text = file_read(AT_FDCWD, file, UEVENT_MAX, NULL, NULL);
+	char *name = text ? strstr(text, "\nDEVNAME=") : NULL;
+
+	if (!name)
+		return NULL;
+	name += strlen("\nDEVNAME=");
+	name[strcspn(name, "\n")] = '\0';
+	return path_is_clean(name) ? xasprintf("/dev/%s", name) : NULL;
+}
+
+/*
+ * In a user namespace: the host's node of the same path, or else of the same number. Not of a disk,
+ * whose node lets nobody in but those that the host's lets in.
+ */
+static int bind_any(int dir, const char *name, const char *path, mode_t type, dev_t device,
+		    struct err *err)
+{
+	_cleanup_free_ char *other = NULL;
+	struct err unheard;
+
+	if (bind_host(dir, name, path, path, type, device, err) == 0)
+		return 0;
+	if (type == S_IFCHR && (err->code == ENOENT || err->code == ENODEV))
+		other = path_of_number(device);
+	return other ? bind_host(dir, name, path, other, type, device, &unheard) : -1;
 }
 
 /* A mount can be cloned only where it is in a namespace: it covers a directory meanwhile. */
@@ -120,7 +155,7 @@ static int make(struct setup *setup, int dir, const char *name, const char *path
 		dev_t device, struct err *err)
 {
 	if (setup->namespaces.create & CLONE_NEWUSER)
-		return bind_host(dir, name, path, mode & S_IFMT, device, err);
+		return bind_any(dir, name, path, mode & S_IFMT, device, err);
 	if (mknodat(dir, name, mode, device) == 0)
 		return 0;
 	if (errno == EEXIST) {
@@ -131,7 +166,7 @@ static int make(struct setup *setup, int dir, const char *name, const char *path
 	}
 	if (errno != EPERM)
 		return err_set(err, errno, "make the device %s", path);
-	if (bind_host(dir, name, path, mode & S_IFMT, device, err) == 0)
+	if (bind_host(dir, name, path, path, mode & S_IFMT, device, err) == 0)
 		return 0;
 	return bind_own(dir, name, path, mode, device, err);
 }

@@ -131,6 +131,19 @@ class Namespaces(Case):
             self.assertFalse(os.path.exists(os.path.join(self.rootfs, "opt")))
         self.assertEqual(self.output("sh", "-c", "echo x >/dev/null; stat -c %t:%T /dev/null", change=change("/dev/null", "/dev")), "1:3\n")
 
+    def test_devices_in_a_user_namespace(self):
+        """None can be made there: it is the host's of that path, or of that number under another name."""
+        def devices(*devices):
+            return self.with_userns(lambda c: c["linux"].update(devices=[
+                {"path": path, "type": "c", "major": major, "minor": minor} for path, major, minor in devices]))
+        out = self.output("stat", "-c", "%n %F %t:%T", "/dev/mine", "/dev/below/null", "/dev/zero",
+                          change=devices(("/dev/mine", 1, 5), ("/dev/below/null", 1, 3), ("/dev/zero", 1, 5)))
+        self.assertEqual(out, "".join("%s character special file %s\n" % named for named in (
+            ("/dev/mine", "1:5"), ("/dev/below/null", "1:3"), ("/dev/zero", "1:5"))))
+        self.assertEqual(self.output("stat", "-c", "%t:%T", "/dev/full", change=devices(("/dev/full", 1, 3))), "1:3\n")
+        self.bundle("true", change=devices(("/dev/none", 1, 250)))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("the host's /dev/none", "user namespace"))
+
     def test_user_namespace_without_maps(self):
         self.bundle("true", change=namespaces("mount", "user", "pid", "uts", "ipc", "network"))
         self.refused("run", "--bundle", self.bundle_path, self.new_id(), says="uidMappings")
