@@ -154,7 +154,7 @@ class Served(Devices):
         self.assertEqual((done.stderr, done.stdout.decode()),
                          (b"", "character special file 646 7 8 1 3\n" * 2 + "block special file\nof the host\n0\nnull\n/\n"))
         self.ask("true", users=True, devices=(("/there", volume, "rw", {}),))
-        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("/there", "below /dev"))
+        self.refused("run", "--bundle", self.bundle_path, self.new_id(), says=("/there", "user namespace", "has to be in /dev"))
 
     def test_errors(self):
         """
