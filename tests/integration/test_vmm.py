@@ -11,7 +11,7 @@ import subprocess
 import harness
 
 BOOT_VMM = os.path.join(harness.BUILD, "tests/unit/boot_vmm")
-RESET = "event 5 port 0 end 1 the guest reset the machine"
+RESET = "event 4 port 0 end 1 the guest reset the machine"
 INIT = """#!/bin/busybox sh
 export PATH=/bin
 busybox mkdir -p /proc /sys /dev
