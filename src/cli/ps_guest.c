@@ -162,6 +162,19 @@ static const struct column *find_column(const char *name)
 	return NULL;
 }
 
+static int column_unknown(const char *name, struct err *err)
+{
+	char known[128] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all_columns) && used < sizeof(known); i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
+					 all_columns[i].names[0]);
+	err_set(err, 0, "-o %.64s: not a column that is known of processes in a virtual machine",
+		name);
+	return err_hint(err, "these are: %s", known);
+}
+
 static int add_columns(struct columns *columns, const char *list, struct err *err)
 {
 	_cleanup_free_ char *copy = xstrdup(list);
@@ -171,10 +184,7 @@ static int add_columns(struct columns *columns, const char *list, struct err *er
 		const struct column *column = find_column(name);
 
 		if (!column)
-			return err_set(err, 0,
-				       "-o %.64s: not a column that is known of processes in a "
-				       "virtual machine",
-				       name);
+			return column_unknown(name, err);
 		if (columns->count == COLUMNS_MAX)
 			return err_set(err, 0, "-o: more than %d columns", COLUMNS_MAX);
 		columns->column[columns->count++] = column;

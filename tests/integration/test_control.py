@@ -115,7 +115,7 @@ class Control(Case):
         self.assertEqual(own[0].split(), ["PID", "COMMAND"])
         self.assertEqual([line.split()[1] for line in own[1:]], ["sleep", "sleep"])
         if self.level == "vm":
-            self.refused("ps", name, "-o", "pid,nosuch", says="nosuch")
+            self.refused("ps", name, "-o", "pid,nosuch", says=["nosuch", "these are: pid, ppid, user, "])
             self.refused("ps", name, "-L", says="-L")
         else:
             self.assertEqual(sorted(int(line.split()[0]) for line in own[1:]), sorted(pids()))
