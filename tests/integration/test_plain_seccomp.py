@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 
-from harness import Case, at_levels, differs
+from harness import Case, SANITIZED, at_levels, differs
 
 # <linux/seccomp.h>
 NOTIF_RECV = 0xc0502100
@@ -133,6 +133,8 @@ class Seccomp(Case):
     def test_too_little_is_allowed(self):
         """The process dies under moat's hands, who has to say so: of its own it can say nothing."""
         for action, signal in ("SCMP_ACT_ERRNO", 11), ("SCMP_ACT_KILL_PROCESS", 31):
+            if SANITIZED and action == "SCMP_ACT_ERRNO":
+                continue  # the sanitizer has the signal first, and without system calls it cannot end the process
             self.bundle("true", change=self.too_little(action))
             self.refused("run", "--bundle", self.bundle_path, self.new_id(),
                          says=("killed by signal %d" % signal, "before its program began", "linux.seccomp"))
