@@ -46,7 +46,7 @@ class Field:
     def read_words(self, words):
         while words:
             word = words.pop(0)
-            if word in ('required', 'optional', 'nonempty', 'absolute'):
+            if word in ('required', 'optional', 'nonempty', 'absolute', 'pair'):
                 self.flags.add(word)
             elif word == 'as':
                 self.member = words.pop(0)
@@ -296,7 +296,7 @@ class Sample:
         if field.kind == 'bool':
             return True
         if field.kind == 'string':
-            return ('/' if 'absolute' in field.flags else '') + f'{field.name} "\u00e9\n{self.count}'
+            return ('/' if 'absolute' in field.flags else 'A=' if 'pair' in field.flags else '') + f'{field.name} "\u00e9\n{self.count}'
         low, high = field.range or KINDS[field.kind][2:]
         return high if self.count % 2 else low
 

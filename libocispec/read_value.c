@@ -84,6 +84,9 @@ int read_string(struct reader *reader, const struct place *place, const struct s
 	if ((field->flags & SCHEMA_ABSOLUTE) && json->text[0] != '/')
 		return read_fail(reader, place, "expected an absolute path, found \"%s\"",
 				 str_escape(json->text, strlen(json->text), shown, sizeof(shown)));
+	if ((field->flags & SCHEMA_PAIR) && !strchr(json->text, '='))
+		return read_fail(reader, place, "expected NAME=VALUE, found \"%s\"",
+				 str_escape(json->text, strlen(json->text), shown, sizeof(shown)));
 	if (field->values && read_check_value(reader, place, field->values, json->text) < 0)
 		return -1;
 	*value = xstrdup(json->text);

@@ -33,6 +33,7 @@ enum schema_shape {
 	8u		  /* always there: from default_text, default_number, or an empty object   \
 			   */
 #define SCHEMA_ALWAYS 16u /* a number or boolean without has_NAME that is always written */
+#define SCHEMA_PAIR   32u /* NAME=VALUE */
 
 struct schema_field {
 	const char *name;  /* in JSON */

@@ -55,6 +55,7 @@ static void test_errors_name_the_place(void **state)
 		{ "1", "expected an object, found a number" },
 		{ "{}", "args: is missing" },
 		{ "{\"args\":[\"a\"]}", "cwd: is missing" },
+		{ "{\"env\":[\"A=\",\"FOO\"]}", "env[1]: expected NAME=VALUE, found \"FOO\"" },
 		{ "{\"args\":null,\"cwd\":\"/\"}", "args: is missing" },
 		{ "{\"args\":[]}", "args: expected an array that is not empty" },
 		{ "{\"args\":\"a\"}", "args: expected an array, found a string" },
