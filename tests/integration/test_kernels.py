@@ -67,6 +67,11 @@ class Refused(unittest.TestCase):
         for file in (self.path("fifo"), self.work, "/dev/zero"):
             self.refused(file, "not a regular file")
 
+    @unittest.skipUnless(shutil.which("dpkg-deb"), "no dpkg-deb")
+    def test_damaged_package(self):
+        for content in (b"", b"!<arch>\ndebian-binary   1342943816  0     0     100644  4         `\n2.0\n", os.urandom(4096)):
+            self.refused(self.path("linux.deb", content), "truncated, damaged or no Debian package")
+
     def test_release(self):
         for release in (b"", b"../up", b"..", b"6.1/x", b"\xff\xfe", b"6.1\x1b[31m", b"6" * 65):
             with self.subTest(release):
@@ -75,7 +80,8 @@ class Refused(unittest.TestCase):
     def test_modules(self):
         kernel, modules = self.kernel(b"6.1.0-x (somebody)\0"), self.path("modules")
         os.mkdir(modules)
-        self.refused(kernel, "no modules", "--modules", modules)
+        self.refused(kernel, modules + ": there are no modules\n", "--modules", modules)
+        self.refused(kernel, "there are no modules; name their directory with --modules\n")
         for name, other in zip(self.MODULES, self.MODULES[1:] + self.MODULES[:1]):
             self.path("modules/%s.ko" % name, b"depends=%s\0" % other.encode())
         self.refused(kernel, "depends on itself", "--modules", modules)
