@@ -65,6 +65,11 @@ int kvm_open(struct err *err)
 		return -1;
 	}
 	version = ioctl(fd, KVM_GET_API_VERSION, 0);
+	if (version < 0 && errno == ENOTTY) {
+		err_set(err, 0, "/dev/kvm is not the KVM device: it knows none of its calls");
+		return err_hint(err, "put the real one there (a character device, 10:232; in a "
+				     "container, pass the host's in)");
+	}
 	if (version < 0)
 		return err_set(err, errno, "ask /dev/kvm for its version");
 	if (version != KVM_API_VERSION)

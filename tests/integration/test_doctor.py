@@ -78,6 +78,13 @@ class Doctor(harness.Case):
         for word in ("kvm_intel or kvm_amd", "firmware", "--isolation=sandbox"):
             self.assertIn(word, said)
 
+    def test_kvm_that_is_another_device(self):
+        """And not that one of its calls failed."""
+        for what in ("mknod -m 666 /dev/kvm c 1 3", "touch /dev/kvm"):
+            said = self.kvm_where("mount -t tmpfs dev /dev; mknod -m 666 /dev/null c 1 3; " + what)
+            self.assertIn("/dev/kvm is not the KVM device", said)
+            self.assertIn("10:232", said)
+
     def test_jail(self):
         """What the processes of a microVM may do stays a list that can be read: no files and no programs but fsd's files."""
         roles = {role["role"]: role for role in json.loads(self.ok("doctor", "--jail", "--json").stdout)["roles"]}
