@@ -31,7 +31,8 @@ struct runtime_options {
 };
 
 struct runtime {
-	char *root; /* absolute; may not exist yet; NULL: there is none (stateless) */
+	char *root;	       /* absolute; may not exist yet; NULL: there is none (stateless) */
+	const char *root_from; /* what names it, for messages; NULL: nothing, it is the default */
 	struct moat_settings *settings;
 	enum isolation isolation; /* the level asked for; an annotation may raise it */
 	bool no_cgroup;

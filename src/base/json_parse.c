@@ -349,6 +349,11 @@ struct json_document *json_parse(const char *text, size_t size, const char *name
 		set_code(err, E2BIG);
 		return NULL;
 	}
+	if (size == 0) {
+		err_set(err, 0, "%s: it is empty", name);
+		set_code(err, EINVAL);
+		return NULL;
+	}
 	parse.document = xcalloc(1, sizeof(*parse.document));
 	parse.handle = yajl_alloc(&callbacks, &json_memory, &parse);
 	yajl_config(parse.handle, yajl_allow_comments, (flags & JSON_COMMENTS) != 0);

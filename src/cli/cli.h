@@ -46,6 +46,7 @@ struct cli_command {
 	const struct cli_option *options;
 	int arguments_min, arguments_max;
 	const char *no_more; /* to who gives more of them than that; NULL: nothing */
+	const char *unknown; /* to who gives an option that there is not; NULL: nothing */
 	bool stateless;	     /* works where there is nowhere to keep containers' state */
 	bool enters; /* a process of moat enters a container: its binary has to be protected */
 	bool options_first; /* options end at the first argument (a command line follows) */
@@ -77,13 +78,14 @@ extern const struct cli_option global_options[];
 /*
  * cli_parse() - parse the options of a table from argv[1] on.
  * @options_first: stop at the first argument that is no option.
+ * @unknown: a hint for who gives an option that there is not; NULL: none.
  * @help: set where -h or --help was among them.
  *
  * Returns the index of the first argument, options having been moved before the arguments; -1 with
  * err set where an option is unknown, or its value missing or wrong.
  */
-int cli_parse(const struct cli_option *options, bool options_first, int argc, char **argv,
-	      bool *help, struct err *err);
+int cli_parse(const struct cli_option *options, bool options_first, const char *unknown, int argc,
+	      char **argv, bool *help, struct err *err);
 
 void cli_help(const struct cli_command *command);
 void cli_help_all(void);

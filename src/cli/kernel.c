@@ -61,8 +61,10 @@ static int list(const struct runtime *runtime, struct err *err)
 	int count = scandir(directory, &entries, NULL, alphasort);
 	bool seen = false;
 
-	if (count < 0 && errno != ENOENT)
-		return err_set(err, errno, "read %s", directory);
+	if (count < 0 && (errno != ENOENT || !str_eq(directory, KERNELS))) {
+		err_set(err, errno, "read %s", directory);
+		return str_eq(directory, KERNELS) ? -1 : err_hint(err, "--to names it");
+	}
 	printf("%-32s  %-6s  %s\n", "RELEASE", "IN USE", "KERNEL");
 	for (int i = 0; i < count; i++) {
 		_cleanup_free_ char *path =

@@ -23,8 +23,12 @@ static int kill_container(struct runtime *runtime, int argc, char **argv, struct
 	_cleanup_(instance_free_pointer) struct instance *instance = NULL;
 	int signal = parse(argc > 1 ? argv[1] : "TERM", err);
 
-	if (signal < 0)
+	if (signal < 0) {
+		if (argc > 1 && parse(argv[0], NULL) >= 0)
+			err_hint(err, "the id comes first: moat kill %.64s %.64s", argv[1],
+				 argv[0]);
 		return -1;
+	}
 	instance = instance_load(runtime, argv[0], false, err);
 	return instance ? instance_kill(instance, signal, all, err) : -1;
 }
@@ -38,5 +42,6 @@ const struct cli_command kill_command = {
 	.options = options,
 	.arguments_min = 1,
 	.arguments_max = 2,
+	.unknown = "the signal follows the id: moat kill ID KILL",
 	.run = kill_container,
 };

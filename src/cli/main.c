@@ -67,7 +67,9 @@ static int open_log(struct err *err)
 {
 	bool json = str_eq(globals.log_format, "json");
 
-	return log_open(globals.log_path, json, globals.debug, err);
+	if (log_open(globals.log_path, json, globals.debug, err) < 0)
+		return err_hint(err, "--log names it");
+	return 0;
 }
 
 static int check_count(const struct cli_command *command, int argc, char **argv, struct err *err)
@@ -97,7 +99,8 @@ static int run_command_line(const struct cli_command *command, const char *progr
 		.stateless = command->stateless,
 	};
 	bool help;
-	int first = cli_parse(command->options, command->options_first, argc, argv, &help, err);
+	int first = cli_parse(command->options, command->options_first, command->unknown, argc,
+			      argv, &help, err);
 
 	if (first < 0)
 		return err_hint(err, "see moat %s --help", command->name);
@@ -122,7 +125,7 @@ int main(int argc, char **argv)
 	if (fd_open_standard() < 0)
 		return 1;	  /* there is nowhere to say it */
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like any other */
-	first = cli_parse(global_options, true, argc, argv, &help, &err);
+	first = cli_parse(global_options, true, NULL, argc, argv, &help, &err);
 	if (first < 0) {
 		err_hint(&err, "see moat --help");
 		return report(NULL, &err);

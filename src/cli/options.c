@@ -87,18 +87,21 @@ static bool is_global(const char *word)
 }
 
 /* What getopt_long() refused, as its "?" and ":" tell it. */
-static int option_refused(int result, char **argv, struct err *err)
+static int option_refused(int result, const char *hint, char **argv, struct err *err)
 {
 	const char *word = argv[optind - 1];
 
 	if (result == ':')
 		return err_set(err, 0, "option %s needs a value", word);
-	if (optopt && optopt < LONG_ONLY && word[1] != '-')
-		return err_set(err, 0, "unknown option -%c", optopt);
-	if (optopt)
+	if (optopt >= LONG_ONLY || (optopt && word[1] == '-'))
 		return err_set(err, 0, "option %.64s takes no value", word);
-	err_set(err, 0, "unknown option %.64s", word);
-	if (is_global(word)) /* and not one of this table */
+	if (optopt)
+		err_set(err, 0, "unknown option -%c", optopt);
+	else
+		err_set(err, 0, "unknown option %.64s", word);
+	if (hint)
+		err_hint(err, "%s", hint);
+	if (!optopt && is_global(word)) /* and not one of this table */
 		err_hint(err, "it is a global option, which comes before the command");
 	return -1;
 }
@@ -132,8 +135,8 @@ static int next_option(const char *shorts, const struct option *longs, bool opti
 	return getopt_long(argc, argv, shorts, longs, NULL);
 }
 
-int cli_parse(const struct cli_option *options, bool options_first, int argc, char **argv,
-	      bool *help, struct err *err)
+int cli_parse(const struct cli_option *options, bool options_first, const char *unknown, int argc,
+	      char **argv, bool *help, struct err *err)
 {
 	struct option longs[OPTIONS_MAX + 2] = { help_option };
 	char shorts[2 * OPTIONS_MAX + 8] = "";
@@ -158,7 +161,7 @@ int cli_parse(const struct cli_option *options, bool options_first, int argc, ch
 		const struct cli_option *option = NULL;
 
 		if (result == '?' || result == ':')
-			return option_refused(result, argv, err);
+			return option_refused(result, unknown, argv, err);
 		if (result == 'h') {
 			*help = true;
 			continue;

@@ -65,9 +65,10 @@ static int check_bundle(struct instance *instance, const char *bundle,
 		err_set(err, errno, "find the root file system %s", instance->record->rootfs);
 		return err_hint(err, "root.path of config.json names it");
 	}
-	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "find the root file system %s",
-			       instance->record->rootfs);
+	if (!S_ISDIR(st.st_mode)) {
+		err_set(err, ENOTDIR, "find the root file system %s", instance->record->rootfs);
+		return err_hint(err, "root.path of config.json names it");
+	}
 	return 0;
 }
 

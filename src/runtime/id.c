@@ -15,7 +15,10 @@ int id_check(const char *id, struct err *err)
 		return err_set(err, 0, "container id of %zu characters is too long: at most %d",
 			       length, RUNTIME_ID_MAX);
 	if (id[0] == '.' && (id[1] == '\0' || (id[1] == '.' && id[2] == '\0')))
-		return err_set(err, 0, "container id '%s' is not a name", id);
+		return err_set(err, 0,
+			       "container id '%s' is not a name: use letters, digits and _ + - . "
+			       "only, and more than one or two dots",
+			       id);
 	for (const char *p = id; *p; p++)
 		if (!isascii(*p) || (!isalnum((unsigned char)*p) && !strchr("_+-.", *p)))
 			return err_set(err, 0,

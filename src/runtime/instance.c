@@ -180,7 +180,12 @@ int instance_start(struct instance *instance, struct err *err)
 	if (status == STATUS_PAUSED && !instance->record->started)
 		return instance_wrong_state(instance, "start", ": resume it first", err);
 	if (status != STATUS_CREATED)
-		return instance_wrong_state(instance, "start", "", err);
+		return instance_wrong_state(instance, "start",
+					    status == STATUS_STOPPED
+						    ? ": delete it and create it anew"
+					    : status == STATUS_RUNNING ? " already"
+								       : "",
+					    err);
 	if (instance_config(instance, err) < 0 ||
 	    keep_mark(instance, &instance->record->started, err) < 0)
 		return -1;
@@ -250,7 +255,8 @@ int instance_pause(struct instance *instance, struct err *err)
 	enum status status = instance_status(instance);
 
 	if (status != STATUS_RUNNING && status != STATUS_CREATED)
-		return instance_wrong_state(instance, "pause", "", err);
+		return instance_wrong_state(instance, "pause",
+					    status == STATUS_PAUSED ? " already" : "", err);
 	if (instance_has(instance, instance->engine->pause, "pause", err) < 0)
 		return -1;
 	if (keep_mark(instance, &instance->record->paused, err) < 0)

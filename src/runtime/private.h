@@ -10,6 +10,9 @@ struct instance *instance_new(const struct runtime *runtime, const char *id);
 /* instance_connect() - point the engine's view at what the record and the state directory say. */
 void instance_connect(struct instance *instance);
 
+/* runtime_root_failed() - the state's directory cannot be used: adds what names it. Returns -1. */
+int runtime_root_failed(const struct runtime *runtime, struct err *err);
+
 /*
  * instance_wrong_state() - say that an action is not possible in the state that it is in.
  * @hint: put after it; may be "". Returns -1.

@@ -21,8 +21,10 @@ static int load_settings(struct runtime *runtime, const char *path, struct err *
 	const char *name = path ? path : SETTINGS_PATH;
 	_cleanup_free_ char *text = file_read_regular(AT_FDCWD, name, SETTINGS_MAX, &size, err);
 
-	if (!text && (path || err->code != ENOENT))
-		return err_wrap(err, "read the operator's file");
+	if (!text && (path || err->code != ENOENT)) {
+		err_wrap(err, "read the operator's file");
+		return path ? err_hint(err, "--config names it") : -1;
+	}
 	runtime->settings = text ? moat_settings_parse(text, size, name, err)
 				 : moat_settings_parse("{}", 2, name, err);
 	if (!runtime->settings || annotations_check(runtime->settings, name, err) < 0)
@@ -55,8 +57,11 @@ static int choose_root(struct runtime *runtime, const struct runtime_options *op
 {
 	const char *run = getenv("XDG_RUNTIME_DIR"), *root = options->root;
 
+	runtime->root_from = root ? "--root" : "\"stateRoot\" of the operator's file";
 	if (!root)
 		root = runtime->settings->state_root;
+	if (!root)
+		runtime->root_from = NULL;
 	if (root && root[0] == '/') {
 		runtime->root = xstrdup(root);
 	} else if (root) {
@@ -71,6 +76,11 @@ static int choose_root(struct runtime *runtime, const struct runtime_options *op
 		runtime->root = xasprintf("%s/moat", run);
 	}
 	return options->stateless ? 0 : runtime_need_root(runtime, err);
+}
+
+int runtime_root_failed(const struct runtime *runtime, struct err *err)
+{
+	return runtime->root_from ? err_hint(err, "%s names it", runtime->root_from) : -1;
 }
 
 int runtime_need_root(const struct runtime *runtime, struct err *err)
@@ -128,8 +138,10 @@ char **runtime_list(const struct runtime *runtime, struct err *err)
 
 	if (!dir && errno == ENOENT)
 		return steal(ids);
-	if (!dir)
-		return err_set(err, errno, "read directory %s", runtime->root), NULL;
+	if (!dir) {
+		err_set(err, errno, "read directory %s", runtime->root);
+		return runtime_root_failed(runtime, err), NULL;
+	}
 	while ((entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || entry->d_type != DT_DIR)
 			continue;

@@ -90,7 +90,7 @@ int state_create(const struct runtime *runtime, struct instance *instance, const
 	r = mkdir(instance->state_path, 0700);
 	if (r < 0 && errno == ENOENT) {
 		if (make_root(runtime->root, err) < 0)
-			return -1;
+			return runtime_root_failed(runtime, err);
 		r = mkdir(instance->state_path, 0700);
 	}
 	if (r < 0 && errno == EEXIST) {
@@ -99,8 +99,11 @@ int state_create(const struct runtime *runtime, struct instance *instance, const
 		err->code = EEXIST;
 		return -1;
 	}
-	if (r < 0)
-		return err_set(err, errno, "make directory %s", instance->state_path);
+	if (r < 0) {
+		err_set(err, errno, "make directory %s for the container's state",
+			instance->state_path);
+		return runtime_root_failed(runtime, err);
+	}
 	instance->state_made = true;
 	instance->state_fd = open(instance->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (instance->state_fd < 0)
@@ -123,8 +126,10 @@ int state_open(const struct runtime *runtime, struct instance *instance, const c
 		open(instance->state_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (instance->state_fd < 0 && errno == ENOENT)
 		return state_none(id, err);
-	if (instance->state_fd < 0)
-		return err_set(err, errno, "open %s", instance->state_path);
+	if (instance->state_fd < 0) {
+		err_set(err, errno, "open %s", instance->state_path);
+		return runtime_root_failed(runtime, err);
+	}
 	if (!lock)
 		return 0;
 	if (lock_take(instance, err) < 0)

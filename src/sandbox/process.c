@@ -101,8 +101,10 @@ static int check_cwd(const char *cwd, struct err *err)
 
 static int enter_cwd(const char *cwd, struct err *err)
 {
-	if (chdir(cwd) < 0)
-		return err_set(err, errno, "enter the container's working directory %s", cwd);
+	if (chdir(cwd) < 0) {
+		err_set(err, errno, "enter the container's working directory %s", cwd);
+		return err_hint(err, "process.cwd of config.json names it, or --cwd of moat exec");
+	}
 	return check_cwd(cwd, err);
 }
 

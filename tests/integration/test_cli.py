@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 
-from harness import Case, at_levels, host
+from harness import MOAT, Case, at_levels, host
 
 
 def receive_descriptor(listener, found):
@@ -213,7 +213,7 @@ class Cli(Case):
 
     def test_log_that_cannot_be_opened(self):
         """There is one place left to say so, once."""
-        self.refused("--log", os.path.join(self.work, "none/log"), "state", "absent", says=["open log file", "No such file"])
+        self.refused("--log", os.path.join(self.work, "none/log"), "state", "absent", says=["open log file", "No such file", "--log names it"])
 
     def test_option_that_takes_the_command_for_its_value(self):
         self.refused("--cgroup-manager", "disabled", "--log", "/dev/null", says="no command is given")
@@ -236,6 +236,50 @@ class Cli(Case):
         self.write_config()
         self.refused(*run, self.new_id(), says=["nowhere: No such file", "root.path of config.json"])
         self.refused("run", "--bundle", "/nowhere", self.new_id(), says=["/nowhere: No such file", "--bundle names"])
+
+    def test_root_that_cannot_be_used(self):
+        """What names it is told, or where it stands: it need not be on this command line."""
+        self.bundle("true")
+        file = os.path.join(self.work, "file")
+        os.mknod(file)
+        create = ["create", "--bundle", self.bundle_path, self.new_id()]
+        for words in (create, ["list"], ["state", "a"]):
+            for root in (file, file + "/below"):
+                self.refused("--root", root, *words, says=["Not a directory", "--root names it"])
+        settings = os.path.join(self.work, "settings")
+        with open(settings, "w") as f:
+            json.dump({"stateRoot": file}, f)
+        # The harness gives --root, which goes before the file.
+        done = subprocess.run([MOAT, "--config", settings, "list"], capture_output=True, text=True)
+        self.assertIn('"stateRoot" of the operator\'s file names it', done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+    def test_wrong_state(self):
+        """What it is already, and what is left to do."""
+        name = self.running()
+        self.refused("start", name, says="it is running already")
+        self.ok("pause", name)
+        self.refused("pause", name, says="it is paused already")
+        self.ok("resume", name)
+        self.ok("kill", name, "KILL")
+        self.wait_status(name, "stopped")
+        self.refused("start", name, says="it is stopped: delete it and create it anew")
+        self.ok("delete", name)
+
+    def test_signal_in_another_place(self):
+        for words in (["a1", "-9"], ["-9", "a1"], ["-s", "KILL", "a1"], ["--signal", "KILL", "a1"]):
+            self.refused("kill", *words, says=["unknown option", "the signal follows the id: moat kill ID KILL"])
+        self.refused("kill", "KILL", "a1", says=["unknown signal 'a1'", "the id comes first: moat kill a1 KILL"])
+        self.assertNotIn("first", self.refused("kill", "a1", "NOSUCH", says="unknown signal 'NOSUCH': give a name such as TERM"))
+        self.assertNotIn("signal", self.refused("kill", "--all=maybe", "a1", says="true or false"))
+
+    def test_id_that_is_no_name(self):
+        for name in (".", ".."):
+            self.refused("state", name, says=["'%s' is not a name" % name, "use letters, digits and _ + - . only"])
+
+    def test_kernels_that_are_not_there(self):
+        self.refused("kernel", "list", "--to", "/nope", says=["read /nope: No such file", "--to names it"])
+        self.assertIn(b"RELEASE", self.ok("kernel", "list", "--to", self.work).stdout)
 
     def test_what_to_do_about_a_slip(self):
         """What people type who come from docker, or who name the file where the directory is asked for."""

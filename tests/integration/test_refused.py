@@ -35,7 +35,8 @@ class Refused(Case):
             os.unlink(file)
             os.symlink(path, file)
             self.refuse_run(says=("config.json: it is not a regular file",))
-            self.refused("--config", path, "list", says=("operator's file", path + ": it is not a regular file"))
+            self.refused("--config", path, "list",
+                         says=("operator's file", path + ": it is not a regular file", "--config names it"))
         for path in paths:
             os.unlink(file)
             self.write_config()
@@ -91,7 +92,10 @@ class Refused(Case):
         self.bundle("true")
         self.config = ""
         self.write_config()
-        self.refuse_run(says="config.json")
+        self.refuse_run(says="config.json: it is empty")
+        empty = os.path.join(self.work, "empty")
+        os.mknod(empty)
+        self.refused("--config", empty, "list", says=empty + ": it is empty")
 
     def test_wrong_type(self):
         def soft(c):
@@ -120,7 +124,14 @@ class Refused(Case):
         shutil.rmtree(self.rootfs)
         with open(self.rootfs, "w"):
             pass
-        self.refuse_run(says="rootfs")
+        self.refuse_run(says=("rootfs: Not a directory", "root.path of config.json"))
+
+    def test_cwd_is_a_file(self):
+        self.refuse_config(lambda c: c["process"].update(cwd="/etc/passwd"),
+                           says=("working directory /etc/passwd: Not a directory", "process.cwd of config.json"))
+
+    def test_variable_without_value(self):
+        self.refuse_config(lambda c: c["process"]["env"].append("FOO"), says=("process.env[", "expected NAME=VALUE", '"FOO"'))
 
     def test_relative_cwd(self):
         self.refuse_config(lambda c: c["process"].update(cwd="tmp"), says="process.cwd")

@@ -33,7 +33,7 @@ static void test_grammar_errors_have_line_and_column(void **state)
 	static const struct {
 		const char *text, *message;
 	} wrong[] = {
-		{ "", "x:1:1: the text ends too early" },
+		{ "", "x: it is empty" },
 		{ "{", "x:1:2: the text ends too early" },
 		{ " \n ", "x:2:2: the text ends too early" },
 		{ "{\n  \"a\": 1,\n  \"b\" 2\n}", "x:3:7: expected ':' after a name" },
