@@ -48,10 +48,22 @@ static int update_guest(const struct container *container,
 	return control_reply(fd, err);
 }
 
+/* Not where it all is about the machine as a whole, such as the processors that it may be on. */
+static bool is_for_guest(const struct oci_linux_resources *resources)
+{
+	const struct oci_cpu *cpu = resources->cpu;
+
+	return resources->memory || resources->pids || resources->n_unified ||
+	       resources->n_devices ||
+	       (cpu && (cpu->has_shares || cpu->has_quota || cpu->has_burst || cpu->has_period ||
+			cpu->has_idle));
+}
+
 int vm_update(struct container *container, const struct oci_linux_resources *resources,
 	      struct err *err)
 {
 	const struct oci_memory *memory = resources->memory;
+	bool for_guest = is_for_guest(resources);
 	struct machine_size size;
 	struct host_resources host;
 
@@ -63,15 +75,16 @@ int vm_update(struct container *container, const struct oci_linux_resources *res
 			       "change the memory limit to %lld bytes: the container's virtual "
 			       "machine has %llu, which it keeps until its end",
 			       (long long)memory->limit, (unsigned long long)size.memory);
-	if (update_guest(container, resources, err) < 0)
-		return -1;
+	if (for_guest && update_guest(container, resources, err) < 0)
+		return err_wrap(err, "change the limits in the guest");
 	if (!container->cgroup_path)
 		return 0;
 	sizing_host(resources, container->settings, &size, &host);
-	if (cgroup_update_owned(container, &host.resources, err) < 0)
-		return err_wrap(err, "the limits in the guest have changed, but not those of the "
-				     "machine");
-	return 0;
+	if (cgroup_update_owned(container, &host.resources, err) == 0)
+		return 0;
+	return !for_guest ? -1
+			  : err_wrap(err, "the limits in the guest have changed, but not those of "
+					  "the machine");
 }
 
 /* Moves what the host's cgroup has counted into the container's statistics. */

@@ -150,17 +150,14 @@ static int add_mount(struct trees *trees, const struct oci_config *config, size_
 	return 0;
 }
 
-/* Whether a mount's destination lies in one that is mounted before it. */
-static bool is_covered(const struct oci_config *config, size_t index)
+/* Whether a path lies in one of the first mounts. */
+static bool is_covered(const struct oci_config *config, const char *path, size_t mounts)
 {
-	const char *destination = config->mounts[index].destination;
-
-	for (size_t i = 0; i < index; i++) {
+	for (size_t i = 0; i < mounts; i++) {
 		const char *earlier = config->mounts[i].destination;
 		size_t length = strlen(earlier);
 
-		if (str_starts_with(destination, earlier) &&
-		    (destination[length] == '/' || destination[length] == '\0'))
+		if (str_starts_with(path, earlier) && (path[length] == '/' || path[length] == '\0'))
 			return true;
 	}
 	return false;
@@ -175,19 +172,26 @@ static bool is_file_tree(const struct trees *trees, size_t mount)
 }
 
 /*
- * The guest makes mount points that are missing, but not in a root that is read-only for it: those
- * are made here. What cannot be made is left for the guest to complain of.
+ * The guest makes mount points and the working directory where they are missing, but not in a root
+ * that is read-only for it: there they are made here. What cannot be made is left for the guest to
+ * complain of.
  */
-static void make_mount_points(const struct trees *trees, const struct oci_config *config)
+static void make_directories(const struct trees *trees, const struct oci_config *config)
 {
+	const char *cwd = config->process ? config->process->cwd : NULL;
+	int fd;
+
 	for (size_t i = 0; i < config->n_mounts; i++) {
 		const char *destination = config->mounts[i].destination;
-		int fd;
 
-		if (is_covered(config, i))
+		if (is_covered(config, destination, i))
 			continue;
 		fd = path_make_in_root(trees->tree[0].fd, destination, !is_file_tree(trees, i),
 				       0755, NULL);
+		fd_replace(&fd, -1);
+	}
+	if (cwd && !is_covered(config, cwd, config->n_mounts)) {
+		fd = path_make_in_root(trees->tree[0].fd, cwd, true, 0755, NULL);
 		fd_replace(&fd, -1);
 	}
 }
@@ -208,7 +212,7 @@ int trees_open(struct trees *trees, const struct oci_config *config, const char 
 			return -1;
 	if (!config->root->readonly || trees->tree[0].fd < 0)
 		return 0;
-	make_mount_points(trees, config);
+	make_directories(trees, config);
 	trees->tree[0].read_only = true;
 	return make_read_only(trees->tree[0].fd, true, err);
 }

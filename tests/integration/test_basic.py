@@ -288,6 +288,12 @@ class Kernel(Case):
             self.assertIn(line, out)
         self.assertFalse([line for line in out if line.startswith(("MOAT", "HOME=/root/", "LD_"))], out)
 
+    def test_directory_is_made_in_a_read_only_root(self):
+        def change(config):
+            config["root"]["readonly"] = True
+            config["process"]["cwd"] = "/made/for/it"
+        self.assertEqual(self.output("pwd", change=change), "/made/for/it\n")
+
     def test_no_descriptor_leaks_in(self):
         self.bundle("sh", "-c", "ls -l /proc/self/fd | awk 'NF > 2 { print $9 }' | sort -n | tr '\\n' ' '")
         read, write = os.pipe()
