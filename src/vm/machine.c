@@ -105,6 +105,7 @@ int machine_open(struct machine *machine, const struct container *container,
 			machine->initrd_path = vm->kernel->initrd;
 	}
 	if (host_check(container->config, err) < 0 ||
+	    sizing_check_memory(container->config, settings, sizing_host_memory(), err) < 0 ||
 	    sizing_choose(container->config, settings, &machine->size, err) < 0 ||
 	    disks_open(&machine->disks, container->config, settings, machine->size.vcpus, err) < 0)
 		return -1;

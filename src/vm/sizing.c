@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #define MIB	     (1ull << 20)
 #define ALIGNMENT    (2 * MIB)
@@ -71,21 +72,62 @@ static int choose_vcpus(const struct oci_config *config, const struct moat_setti
 	return 0;
 }
 
-int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
-		  struct machine_size *size, struct err *err)
+/* Where the size of the memory is from, and how much is asked for there. */
+static const char *find_memory(const struct oci_config *config,
+			       const struct moat_settings *settings, uint64_t *bytes,
+			       bool *is_limit)
 {
 	const struct oci_linux_resources *resources = resources_of(config);
 	const struct oci_vm_hw_config *hardware = hardware_of(config);
 	const struct oci_memory *memory = resources ? resources->memory : NULL;
-	const char *origin = "the operator's file: memory";
-	uint64_t bytes = settings->memory;
 
+	*is_limit = false;
 	if (hardware && hardware->has_memory) {
-		origin = "vm.hwConfig.memory";
-		bytes = hardware->memory;
-	} else if (memory && memory->has_limit && memory->limit > 0) {
-		origin = "linux.resources.memory.limit";
-		bytes = (uint64_t)memory->limit + kernel_share((uint64_t)memory->limit);
+		*bytes = hardware->memory;
+		return "vm.hwConfig.memory";
+	}
+	if (memory && memory->has_limit && memory->limit > 0) {
+		*is_limit = true;
+		*bytes = (uint64_t)memory->limit;
+		return "linux.resources.memory.limit";
+	}
+	*bytes = settings->memory;
+	return "the operator's file: memory";
+}
+
+uint64_t sizing_host_memory(void)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info) < 0)
+		return UINT64_MAX;
+	return ((uint64_t)info.totalram + info.totalswap) * info.mem_unit;
+}
+
+int sizing_check_memory(const struct oci_config *config, const struct moat_settings *settings,
+			uint64_t most, struct err *err)
+{
+	bool is_limit;
+	uint64_t bytes;
+	const char *origin = find_memory(config, settings, &bytes, &is_limit);
+
+	if (bytes <= most)
+		return 0;
+	return err_set(err, 0,
+		       "%s is %llu MiB, more than a virtual machine can have here (this host has "
+		       "%llu MiB of memory and swap): lower it",
+		       origin, (unsigned long long)(bytes / MIB), (unsigned long long)(most / MIB));
+}
+
+int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
+		  struct machine_size *size, struct err *err)
+{
+	bool is_limit;
+	uint64_t bytes;
+	const char *origin = find_memory(config, settings, &bytes, &is_limit);
+
+	if (is_limit) {
+		bytes += kernel_share(bytes);
 		if (bytes < MEMORY_MIN)
 			bytes = MEMORY_MIN; /* the guest's own cgroup keeps the limit */
 	}

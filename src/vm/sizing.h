@@ -23,6 +23,17 @@ struct machine_size {
 int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
 		  struct machine_size *size, struct err *err);
 
+/* sizing_host_memory() - bytes of memory and swap that this host has in all. */
+uint64_t sizing_host_memory(void);
+
+/*
+ * sizing_check_memory() - whether what is asked for is at most that much. Machines together may
+ * have more than the host, and one more than is free just now; but not more than could ever be.
+ * Returns 0, or -1 with err set.
+ */
+int sizing_check_memory(const struct oci_config *config, const struct moat_settings *settings,
+			uint64_t most, struct err *err);
+
 /* sizing_queues() - how many queues a device of such a machine has that can have several. */
 unsigned int sizing_queues(unsigned int vcpus);
 

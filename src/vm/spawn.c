@@ -7,6 +7,7 @@
 #include "base/proc.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#define END_TIMEOUT_MS 5000
 
 /*
  * fork(2) into a new pid namespace and others. By the system call: with unshare(2) the caller would
@@ -103,6 +106,26 @@ void spawn_ready(int ready_fd, const struct err *err)
 	close(ready_fd);
 }
 
+/* Says how one ended that said nothing. It is left to be reaped by spawn_end(). */
+static int tell_end(const struct child *child, enum role role, struct err *err)
+{
+	struct pollfd end = { .fd = child->pidfd, .events = POLLIN };
+	siginfo_t info = { 0 };
+
+	err_set(err, 0, "start the %s: it ended while it was set up", role_names[role]);
+	/* What it wrote to is closed a moment before it is gone. */
+	if (poll(&end, 1, END_TIMEOUT_MS) <= 0 ||
+	    waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+	    info.si_pid != child->pid)
+		return -1;
+	if (info.si_code == CLD_EXITED)
+		return err_hint(err, "its status was %d", info.si_status);
+	err_hint(err, "signal %d (%s) ended it", info.si_status, strsignal(info.si_status));
+	if (info.si_status == SIGKILL)
+		err_hint(err, "the host may lack memory: see its log");
+	return -1;
+}
+
 int spawn_wait_ready(struct child *child, enum role role, struct err *err)
 {
 	struct err report;
@@ -116,7 +139,7 @@ int spawn_wait_ready(struct child *child, enum role role, struct err *err)
 		err->text[sizeof(err->text) - 1] = '\0';
 		return -1;
 	}
-	return err_set(err, 0, "start the %s: it ended while it was set up", role_names[role]);
+	return tell_end(child, role, err);
 }
 
 void spawn_kill(const struct child *child)

@@ -185,6 +185,35 @@ static int look_around(void *data, int ready_fd)
 	return good && open_fds == 5 ? 0 : 10 + open_fds;
 }
 
+static int say_nothing(void *data, int ready_fd)
+{
+	while (data)
+		pause();
+	return 7;
+}
+
+static void test_how_one_ended_that_said_nothing(void **state)
+{
+	struct child child = { .pidfd = -1, .ready_fd = -1 };
+	struct err err = { 0 };
+	int status;
+
+	assert_int_equal(spawn(&child, ROLE_VMM, 0, NULL, 0, say_nothing, NULL, &err), 0);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_VMM, &err), -1);
+	assert_string_equal(err.text,
+			    "start the vmm: it ended while it was set up; its status was 7");
+	status = spawn_end(&child); /* left to be reaped by this */
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+
+	assert_int_equal(spawn(&child, ROLE_FSD, 0, NULL, 0, say_nothing, &err, &err), 0);
+	spawn_kill(&child);
+	assert_int_equal(spawn_wait_ready(&child, ROLE_FSD, &err), -1);
+	assert_string_equal(err.text,
+			    "start the fsd: it ended while it was set up; signal 9 (Killed) ended "
+			    "it; the host may lack memory: see its log");
+	spawn_end(&child);
+}
+
 static void test_spawn(void **state)
 {
 	struct child child = { .pidfd = -1, .ready_fd = -1 };
@@ -300,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_fsd_keeps_what_it_needs),
 		cmocka_unit_test(test_own_network),
 		cmocka_unit_test(test_ceilings),
+		cmocka_unit_test(test_how_one_ended_that_said_nothing),
 		cmocka_unit_test(test_spawn),
 		cmocka_unit_test(test_shared_namespaces),
 	};

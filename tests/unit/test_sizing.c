@@ -126,6 +126,31 @@ static void test_hardware_comes_first(void **state)
 	assert_non_null(strstr(f.err.text, "vm.hwConfig.memory"));
 }
 
+static void test_more_than_the_host_has(void **state)
+{
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = true;
+	f.memory.limit = (int64_t)(1000 * MIB);
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), 0);
+	f.memory.limit++;
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), -1);
+	assert_string_equal(f.err.text,
+			    "linux.resources.memory.limit is 1000 MiB, more than a virtual machine "
+			    "can have here (this host has 1000 MiB of memory and swap): lower it");
+	f.memory.limit = (int64_t)1 << 50;
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, sizing_host_memory(), &f.err),
+			 -1);
+	f.config.vm = &f.vm;
+	f.vm.hw_config = &f.hardware;
+	f.hardware.has_memory = true;
+	f.hardware.memory = 2000 * MIB;
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), -1);
+	assert_non_null(strstr(f.err.text, "vm.hwConfig.memory is 2000 MiB"));
+	f.hardware.memory = 128 * MIB;
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, sizing_host_memory(), &f.err),
+			 0);
+}
+
 static void test_host_cgroup_has_room(void **state)
 {
 	struct oci_device_rule rule = { 0 };
@@ -160,6 +185,7 @@ int main(void)
 		TEST(test_limit_is_the_workloads),
 		TEST(test_quota_is_rounded_up),
 		TEST(test_hardware_comes_first),
+		TEST(test_more_than_the_host_has),
 		TEST(test_host_cgroup_has_room),
 	};
 
