@@ -8,6 +8,7 @@
 #include "oci/settings.h"
 #include "runtime/runtime.h"
 #include "vm/template.h"
+#include "vmm/initramfs.h"
 #include "vmm/kvm_probe.h"
 
 #include <elf.h>
@@ -65,23 +66,7 @@ static bool is_kernel(const unsigned char *head, size_t size, uint64_t file_size
 
 static bool is_initramfs(const unsigned char *head, size_t size, uint64_t file_size)
 {
-	static const struct {
-		const char *bytes;
-		size_t size;
-	} magics[] = {
-		{ "070701", 6 },	   /* cpio */
-		{ "\x02\x21\x4c\x18", 4 }, /* lz4, as kernels read it */
-		{ "\x1f\x8b", 2 },	   /* gzip */
-		{ "\x28\xb5\x2f\xfd", 4 }, /* zstd */
-		{ "\xfd"
-		  "7zXZ",
-		  5 },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(magics); i++)
-		if (size >= magics[i].size && memcmp(head, magics[i].bytes, magics[i].size) == 0)
-			return true;
-	return false;
+	return initramfs_is(head, size);
 }
 
 /* A file that every VM boots from: there, what it should be, and nobody else's to change. */

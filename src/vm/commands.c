@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#define MIB (1ull << 20)
+
 int vm_pause(struct container *container, struct err *err)
 {
 	const struct control_request request = { .type = CONTROL_PAUSE };
@@ -59,6 +61,15 @@ static bool is_for_guest(const struct oci_linux_resources *resources)
 			cpu->has_idle));
 }
 
+static int refuse_memory(uint64_t limit, uint64_t has, struct err *err)
+{
+	err_set(err, 0,
+		"change the memory limit to %llu MiB: the container's virtual machine has %llu "
+		"MiB, which it keeps until its end",
+		(unsigned long long)((limit + MIB - 1) / MIB), (unsigned long long)(has / MIB));
+	return err_hint(err, "make it anew with a larger linux.resources.memory.limit");
+}
+
 int vm_update(struct container *container, const struct oci_linux_resources *resources,
 	      struct err *err)
 {
@@ -71,10 +82,7 @@ int vm_update(struct container *container, const struct oci_linux_resources *res
 		return -1;
 	if (memory && memory->has_limit && memory->limit > 0 &&
 	    (uint64_t)memory->limit > size.memory)
-		return err_set(err, 0,
-			       "change the memory limit to %lld bytes: the container's virtual "
-			       "machine has %llu, which it keeps until its end",
-			       (long long)memory->limit, (unsigned long long)size.memory);
+		return refuse_memory((uint64_t)memory->limit, size.memory, err);
 	if (for_guest && update_guest(container, resources, err) < 0)
 		return err_wrap(err, "change the limits in the guest");
 	if (!container->cgroup_path)

@@ -26,6 +26,9 @@
 #define HINT_KVM                                                                                   \
 	"this KVM does not seem able to run a kernel (moat doctor says more): use a machine with " \
 	"real hardware virtualization, or --isolation=sandbox"
+#define HINT_INIT                                                                                  \
+	"its \"init\" must be moat's; an imported kernel needs the one that moat kernel import "   \
+	"printed"
 #define HINT_LATE "; if it is only slow, set a greater guestTimeout in the operator's file"
 
 #define NOT_ANSWERING "run the container: the guest's init does not answer any more"
@@ -54,6 +57,9 @@ void end_of_machine(struct monitor *monitor, const struct vmm_event *event)
 	else
 		err_set(&err, 0, "%s", text);
 	wrap_purpose(monitor, &err);
+	if ((event->end == VMM_END_RESET || event->end == VMM_END_PANIC) &&
+	    monitor->phase == PHASE_BOOTING)
+		err_hint(&err, "%s", HINT_INIT);
 	if (event->end == VMM_END_RESET || event->end == VMM_END_PANIC)
 		err_hint(&err, "--debug shows its console");
 	if (event->end == VMM_END_KVM && monitor->phase == PHASE_BOOTING)

@@ -9,6 +9,7 @@
 #include "vm/host.h"
 #include "vm/rootless.h"
 #include "vm/start.h"
+#include "vmm/initramfs.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/vmm.h"
 
@@ -28,6 +29,10 @@
 	"cryptomgr.notests random.trust_cpu=on rootfstype=ramfs"
 #define CMDLINE_QUIET "quiet loglevel=0"
 #define CMDLINE_DEBUG "loglevel=7"
+
+#define HINT_INIT                                                                                  \
+	"install it (agent.cpio, made by the build), or name it in /etc/moat/moat.json as "        \
+	"\"init\""
 
 /* A KVM that needs no hardware is asked whether it can boot a kernel: it would take seconds to
  * fail. */
@@ -53,6 +58,20 @@ static int open_image(const char *path, const char *what, const char *hint, stru
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_set(err, 0, "open the %s %s: it is not a regular file", what, path);
 	return fd_steal(&fd);
+}
+
+/* A kernel that cannot read its init panics, and says so only on its console. */
+static int check_init(int fd, const char *path, const char *hint, struct err *err)
+{
+	unsigned char head[INITRAMFS_MAGIC_MAX];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+
+	if (n < 0)
+		return err_set(err, errno, "read the guest's init %s", path);
+	if (initramfs_is(head, (size_t)n))
+		return 0;
+	err_set(err, 0, "use the guest's init %s: it is not an initramfs (a cpio archive)", path);
+	return err_hint(err, "%s", hint);
 }
 
 static char *make_cmdline(const struct machine *machine)
@@ -117,11 +136,9 @@ int machine_open(struct machine *machine, const struct container *container,
 					err);
 	if (machine->kernel_fd < 0)
 		return -1;
-	machine->initrd_fd = open_image(machine->initrd_path, "guest's init",
-					"install it (agent.cpio, made by the build), or name it in "
-					"/etc/moat/moat.json as \"init\"",
-					err);
-	if (machine->initrd_fd < 0)
+	machine->initrd_fd = open_image(machine->initrd_path, "guest's init", HINT_INIT, err);
+	if (machine->initrd_fd < 0 ||
+	    check_init(machine->initrd_fd, machine->initrd_path, HINT_INIT, err) < 0)
 		return -1;
 	machine->kvm_fd = open_kvm(err);
 	return machine->kvm_fd < 0 ? -1 : 0;

@@ -146,7 +146,7 @@ static void workload_ended(void *data, uint32_t status, bool oom, const struct e
 	watching_last(monitor);
 	monitor->ran_out = oom;
 	if (oom)
-		log_warning("the workload ran out of memory");
+		log_warning("container %s: the workload ran out of memory", monitor->container->id);
 	monitor->phase = PHASE_DRAINING;
 	monitor->status = (int)status;
 	monitor_set_timer(monitor, monitor->executions ? EXECUTIONS_WAIT_MS : 0);

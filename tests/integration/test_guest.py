@@ -36,7 +36,7 @@ class Guest(Case):
         self.bundle("sh", "-c", "x=a; while :; do x=$x$x; done", change=self.resources(memory={"limit": 48 * MIB}))
         done = self.run_container()
         self.assertEqual(done.returncode, 137, done.stderr)
-        self.assertIn(b"out of memory", done.stderr)
+        self.assertRegex(done.stderr, rb"container \S+: the workload ran out of memory")
         # One that asks for more than the machine has, at once, gets it, and ends when it uses it.
         self.bundle("tail", "-c", "500m", "/dev/zero", change=self.resources(memory={"limit": 48 * MIB}))
         self.assertEqual(self.run_container().returncode, 137)

@@ -255,6 +255,16 @@ class RefusedKernel(Case):
         self.settings["init"] = os.path.join(self.work, "nowhere")
         self.refuse(self.settings["init"])
 
+    def test_init_is_no_initramfs(self):
+        for data in (b"", b"07", b"root:x:0:0\n"):
+            self.settings["init"] = self.file(data)
+            self.refuse((self.settings["init"] + ": it is not an initramfs", 'as "init"'))
+
+    def test_init_is_not_moats(self):
+        """An archive that has no init: the kernel panics, and what it needs is said."""
+        self.settings["init"] = self.file(b"070701" + b"0" * 88 + b"0000000b" + b"0" * 8 + b"TRAILER!!!" + bytes(400))
+        self.refuse(("boot the guest kernel", "moat kernel import printed"))
+
     def test_no_device(self):
         """/dev/kvm is hidden by an empty directory over /dev."""
         self.bundle("true")

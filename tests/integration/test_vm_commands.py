@@ -169,7 +169,7 @@ class Limits(Running):
         with open("/sys/fs/cgroup%s/cpu.max" % path) as f:
             self.assertEqual(f.read(), "50000 100000\n")
         self.assertEqual(self.ok("exec", name, "cat", "/sys/fs/cgroup/cpu.max").stdout, b"50000 100000\n")
-        self.refused("update", "--memory", "64G", name, says="virtual machine")
+        self.refused("update", "--memory", "64G", name, says=["to 65536 MiB: the container's virtual machine has", "make it anew"])
         text = self.refused("update", "--cpuset-cpus", "4000", name, says="set cpuset.cpus")
         self.assertNotIn("in the guest", text)  # where nothing has changed
         self.refused("update", "--cpu-quota", 5, name, says=["change the limits in the guest", "set cpu.max"])
