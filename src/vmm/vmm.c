@@ -223,20 +223,15 @@ static int load(struct vmm *vmm, const struct vmm_config *config, struct x86_ker
 }
 
 /*
- * The large pages that cannot be one, for a part is mapped from the kernel's file. Of the padding
- * the guest looks at a few pages.
+ * The large page that cannot be one, for its end is mapped from the kernel's file. Of the padding
+ * there the guest looks at a few pages.
  */
-static void prefault_constants(const struct vmm *vmm)
+static void prefault_code(const struct vmm *vmm)
 {
-	const struct snapshot_run *padding = &vmm->padding, *constants = &vmm->constants;
-	uint64_t code = padding->gpa & ~(LARGE_PAGE - 1);
-	uint64_t start = constants->gpa & ~(LARGE_PAGE - 1);
-	uint64_t end = (constants->gpa + constants->size + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+	uint64_t start = vmm->padding.gpa & ~(LARGE_PAGE - 1);
 
-	if (padding->size)
-		kvm_prefault(vmm->vcpus[0].fd, code, padding->gpa - code);
-	if (constants->size)
-		kvm_prefault(vmm->vcpus[0].fd, start, end - start);
+	if (vmm->padding.size)
+		kvm_prefault(vmm->vcpus[0].fd, start, vmm->padding.gpa - start);
 }
 
 static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *err)
@@ -268,7 +263,7 @@ static int setup(struct vmm *vmm, const struct vmm_config *config, struct err *e
 	vmm->padding = (struct snapshot_run){ kernel.shared, kernel.padding_size };
 	vmm->constants = (struct snapshot_run){ kernel.shared + kernel.padding_size,
 						kernel.shared_size - kernel.padding_size };
-	prefault_constants(vmm);
+	prefault_code(vmm);
 	return 0;
 }
 

@@ -8,8 +8,9 @@
 
 #include <asm/bootparam.h>
 
-/* Two pages and more of constants, so that the VMM maps them from the file (attack 10). */
+/* Padding of the code is mapped from the file where pages of constants follow it (attack 10). */
 const char guest_constants[3 * 4096] __attribute__((aligned(4096))) = "constants";
+extern char guest_padding[], guest_padding_end[];
 
 void guest_print(const char *text)
 {
@@ -272,6 +273,8 @@ static void constants(void)
 {
 	for (unsigned int i = 0; i < sizeof(guest_constants); i++)
 		((volatile char *)(uintptr_t)guest_constants)[i] = 'X';
+	for (volatile char *p = guest_padding; p < guest_padding_end; p++)
+		*p = 'X';
 	guest_finish("constants", true);
 }
 

@@ -142,11 +142,11 @@ static void loads_a_vmlinux(void **state)
 	assert_int_equal(f->kernel.entry, LOAD_AT + 16);
 	assert_int_equal(f->kernel.end, LOAD_AT + IMAGE - TEXT + PAGE + PAGE / 2);
 	assert_int_equal(host[0], 'b');
-	for (unsigned int i = 0; i < 2; i++) {
-		/* Constants: here, but not in what the file server sees. */
-		assert_int_equal(host[RODATA - TEXT + i * PAGE + 9], (char)('c' + i));
-		assert_int_equal(in_memfd(f, LOAD_AT + RODATA - TEXT + i * PAGE + 9), 0);
-	}
+	assert_int_equal(f->kernel.shared, LOAD_AT + RODATA - TEXT); /* constants, to the vDSO */
+	assert_int_equal(f->kernel.shared_size, 2 * PAGE);
+	assert_int_equal(f->kernel.padding_size, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(in_memfd(f, LOAD_AT + RODATA - TEXT + i * PAGE + 9), 'c' + i);
 	assert_int_equal(in_memfd(f, LOAD_AT), 'b');
 	assert_int_equal(in_memfd(f, LOAD_AT + VDSO - TEXT + 9), 'e');
 	assert_int_equal(in_memfd(f, LOAD_AT + VDSO - TEXT + PAGE), 'f');
@@ -183,7 +183,9 @@ static void maps_the_padding_of_code(void **state)
 	assert_int_equal(f->kernel.shared_size, PADDING + PAGE);
 	assert_int_equal(f->kernel.padding_size, PADDING);
 	assert_int_equal(in_memfd(f, LOAD_AT + LAST - 1), 'c');
+	/* Padding: here, but not in what the file server sees. */
 	assert_int_equal(in_memfd(f, LOAD_AT + LAST + PAGE), 0);
+	assert_int_equal(in_memfd(f, LOAD_AT + CODE), 'c');
 	/* It is the section that says that this is code. */
 	elf.sections[0].sh_size = CODE - PAGE;
 	put(f, &elf, sizeof(elf), 0);

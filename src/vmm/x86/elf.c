@@ -3,13 +3,14 @@
  * An ELF vmlinux: its segments go to their physical addresses. Its entry point is the kernel's
  * 64-bit one, which takes the zero page in rsi as that of a bzImage does.
  *
- * Whole pages of .rodata are mapped from the file instead of being read, so that they are in memory
- * once for all VMs. No other section's may be: the kernel gives the memory of its initialisation,
- * and the gaps between sections, to its page allocator, and what is allocated there may become a
- * virtio buffer, which the file server looks for in the memfd. And .text had better not: the kernel
- * patches seven of its eight pages at boot, each of which would be two faults and a copy. But what
- * lies behind most of it: the code that page table isolation and other mitigations want at the
- * beginning of large pages, in 4 MiB of INT3 that would be read for nothing and kept for each VM.
+ * What lies behind most of the code is mapped from the file instead of being read: what page table
+ * isolation and other mitigations want at the beginning of large pages, in 4 MiB of INT3 that would
+ * be read for nothing and kept for each VM. The code had better not be: the kernel patches seven of
+ * its eight pages at boot, each of which would be two faults and a copy. Nor may what the kernel
+ * gives to its page allocator, the memory of its initialisation and the gaps between sections: what
+ * is allocated there may become a virtio buffer, which the file server looks for in the memfd. And
+ * constants (.rodata) share a large page with such a gap, which in small pages costs hundreds of
+ * faults; but machines from a template map them from there.
  */
 #include "vmm/x86/x86.h"
 
@@ -36,8 +37,8 @@ struct image {
 	uint64_t size;
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[SEGMENTS_MAX];
-	struct range shared; /* what is mapped, of the segment shared_in */
-	uint64_t constants;  /* where they begin in it; before is padding */
+	struct range shared; /* padding, which is mapped, and constants, of the segment shared_in */
+	uint64_t constants;  /* where they begin in it */
 	unsigned int shared_in;
 };
 
@@ -142,14 +143,15 @@ static uint64_t find_padding(const struct image *image, const Elf64_Shdr *text, 
 }
 
 /*
- * Maps the whole pages of a section, and padding of the code before it, if they lie in one segment
- * so that pages match pages.
+ * Finds the whole pages of a section, and maps padding of the code before it, if they lie in one
+ * segment so that pages match pages.
  */
 static void share_section(struct image *image, const Elf64_Shdr *section, const Elf64_Shdr *text)
 {
 	for (unsigned int i = 0; i < image->header.e_phnum; i++) {
 		const Elf64_Phdr *segment = &image->segments[i];
 		struct range range = { .offset = page_up(section->sh_offset) };
+		uint64_t size;
 		uint8_t *host;
 
 		if (segment->p_type != PT_LOAD || (segment->p_offset ^ segment->p_paddr) & 4095 ||
@@ -165,12 +167,13 @@ static void share_section(struct image *image, const Elf64_Shdr *section, const 
 		image->constants = range.offset;
 		if (text && text->sh_offset >= segment->p_offset)
 			range.offset = find_padding(image, text, range.offset);
+		size = image->constants - range.offset;
 		host = guest_range(image->memory,
 				   segment->p_paddr + (range.offset - segment->p_offset),
 				   range.end - range.offset);
-		if (host && mmap(host, range.end - range.offset, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, image->fd,
-				 (off_t)range.offset) != MAP_FAILED)
+		if (host && (!size || mmap(host, size, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, image->fd,
+					   (off_t)range.offset) != MAP_FAILED))
 			image->shared = range;
 		image->shared_in = i;
 		return;
@@ -230,7 +233,7 @@ static int load_segment(struct image *image, unsigned int i, struct err *err)
 	struct range hole = { .offset = end, .end = end };
 
 	if (image->shared.end && image->shared_in == i)
-		hole = image->shared;
+		hole = (struct range){ image->shared.offset, image->constants };
 	if (x86_read_at(image->fd, host, hole.offset - start, start, "the kernel image", err) < 0)
 		return -1;
 	return x86_read_at(image->fd, host + (hole.end - start), end - hole.end, hole.end,

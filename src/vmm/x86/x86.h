@@ -33,8 +33,9 @@ struct x86_kernel {
 	uint64_t entry; /* 64-bit code; rsi is to hold X86_ZERO_PAGE */
 	uint64_t end;	/* nothing of the kernel's lies from here on */
 	/*
-	 * What is mapped from the file: guest-physical, size 0 where nothing is. First the padding
-	 * of the code, most of which the guest never looks at, then the constants.
+	 * What stays as it is in the file: guest-physical, size 0 where nothing is known to. First
+	 * the padding of the code, mapped, most of which the guest never looks at, then the
+	 * constants.
 	 */
 	uint64_t shared, shared_size, padding_size;
 	/* The image's own header, where it has one (bzImage), else zero. */
@@ -43,9 +44,8 @@ struct x86_kernel {
 
 /*
  * x86_kernel_load() - put an ELF vmlinux or a bzImage into guest memory.
- * A vmlinux's constants, and what the linker filled the end of its code with, are mapped privately
- * from the file, so that VMs share them; another process that maps the guest's memory does not see
- * those pages.
+ * What the linker filled the end of a vmlinux's code with is mapped privately from the file, so
+ * that VMs share it; another process that maps the guest's memory does not see those pages.
  *
  * Returns 0, or -1 with err set: what is wrong with the image.
  */
