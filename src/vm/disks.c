@@ -170,57 +170,57 @@ static int body(void *data, int ready_fd)
 	return 1;
 }
 
-/* A socket for each queue; those of the server's end are told to it, and kept by it. */
-static int make_pairs(const struct disks *disks, struct diskd_config *config,
-		      struct disk_ends *ends, struct err *err)
+int disks_pair(const struct disks *disks, struct disk_ends *ends, struct err *err)
 {
-	for (unsigned int i = 0; i < disks->count * disks->queues; i++) {
-		unsigned int number = i / disks->queues;
-		const struct disk_file *file = &disks->file[number];
-		struct diskd_queue *queue = &config->queue[config->queues];
-
-		*queue = (struct diskd_queue){ .disk = number,
-					       .image_fd = file->fd,
-					       .direct_fd = file->direct_fd,
-					       .read_only = file->read_only,
-					       .block_size = file->block_size,
-					       .sectors = file->sectors };
-		if (spawn_pair(&ends->fd[ends->count], &queue->vmm_fd, err) < 0)
+	for (ends->count = 0; ends->count < disks->count * disks->queues; ends->count++)
+		if (spawn_pair(&ends->vmm_fd[ends->count], &ends->diskd_fd[ends->count], err) < 0)
 			return -1;
-		ends->count++;
-		config->queues++;
-	}
 	return 0;
-}
-
-int disks_start(const struct disks *disks, struct child *diskd, const struct jail *jail,
-		int memory_fd, uint64_t memory_size, struct disk_ends *ends, struct err *err)
-{
-	struct launch launch = { .config = { .memory_fd = memory_fd, .memory_size = memory_size },
-				 .jail = *jail };
-	int keep[DISK_ENDS_MAX + 2 * VMM_DISKS_MAX + 2], r;
-	size_t count = disks_list(disks, keep);
-
-	ends->count = 0;
-	if (!disks->count)
-		return 0;
-	keep[count++] = memory_fd;
-	keep[count++] = jail->namespaces_of;
-	r = make_pairs(disks, &launch.config, ends, err);
-	for (unsigned int i = 0; i < launch.config.queues; i++)
-		keep[count++] = launch.config.queue[i].vmm_fd;
-	if (r == 0)
-		r = spawn(diskd, ROLE_DISKD, 0, keep, count, body, &launch, err);
-	for (unsigned int i = 0; i < launch.config.queues; i++)
-		fd_replace(&launch.config.queue[i].vmm_fd, -1);
-	return r;
 }
 
 void disk_ends_close(struct disk_ends *ends)
 {
-	for (unsigned int i = 0; i < ends->count; i++)
-		fd_replace(&ends->fd[i], -1);
+	for (unsigned int i = 0; i < ends->count; i++) {
+		fd_replace(&ends->vmm_fd[i], -1);
+		fd_replace(&ends->diskd_fd[i], -1);
+	}
 	ends->count = 0;
+}
+
+static void describe_queue(const struct disks *disks, unsigned int index, int vmm_fd,
+			   struct diskd_queue *queue)
+{
+	unsigned int number = index / disks->queues;
+	const struct disk_file *file = &disks->file[number];
+
+	*queue = (struct diskd_queue){ .vmm_fd = vmm_fd,
+				       .disk = number,
+				       .image_fd = file->fd,
+				       .direct_fd = file->direct_fd,
+				       .read_only = file->read_only,
+				       .block_size = file->block_size,
+				       .sectors = file->sectors };
+}
+
+int disks_start(const struct disks *disks, struct child *diskd, const struct jail *jail,
+		int memory_fd, uint64_t memory_size, const struct disk_ends *ends, struct err *err)
+{
+	struct launch launch = { .config = { .memory_fd = memory_fd,
+					     .memory_size = memory_size,
+					     .queues = ends->count },
+				 .jail = *jail };
+	int keep[DISK_ENDS_MAX + 2 * VMM_DISKS_MAX + 2];
+	size_t count = disks_list(disks, keep);
+
+	if (!disks->count)
+		return 0;
+	keep[count++] = memory_fd;
+	keep[count++] = jail->namespaces_of;
+	for (unsigned int i = 0; i < ends->count; i++) {
+		describe_queue(disks, i, ends->diskd_fd[i], &launch.config.queue[i]);
+		keep[count++] = ends->diskd_fd[i];
+	}
+	return spawn(diskd, ROLE_DISKD, 0, keep, count, body, &launch, err);
 }
 
 void disks_describe(const struct disks *disks, const struct disk_ends *ends,
@@ -237,6 +237,6 @@ void disks_describe(const struct disks *disks, const struct disk_ends *ends,
 		config->disk[i].block_size =
 			file->fd == file->direct_fd ? file->block_size : DISK_SECTOR;
 		for (unsigned int j = 0; j < disks->queues; j++)
-			config->disk[i].fd[j] = ends->fd[i * disks->queues + j];
+			config->disk[i].fd[j] = ends->vmm_fd[i * disks->queues + j];
 	}
 }

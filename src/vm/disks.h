@@ -53,22 +53,24 @@ void disks_close_files(struct disks *disks);
 /* disks_list() - their descriptors, at most 2 * VMM_DISKS_MAX. Returns how many there are. */
 size_t disks_list(const struct disks *disks, int *fds);
 
-/* The vmm's ends of the sockets to diskd, one for each queue. */
+/* The sockets between vmm and diskd, one for each queue. */
 #define DISK_ENDS_MAX (VMM_DISKS_MAX * VMM_DISK_QUEUES_MAX)
 struct disk_ends {
-	int fd[DISK_ENDS_MAX];
+	int vmm_fd[DISK_ENDS_MAX];
+	int diskd_fd[DISK_ENDS_MAX];
 	unsigned int count;
 };
 
+/* disks_pair() - make them. 0, or -1 with err set; disk_ends_close() in both cases. */
+int disks_pair(const struct disks *disks, struct disk_ends *ends, struct err *err);
+void disk_ends_close(struct disk_ends *ends);
+
 /*
- * disks_start() - fork diskd for them into that jail; nothing where there is no disk.
- * @ends: filled; the caller closes them with disk_ends_close() in any case.
- *
+ * disks_start() - fork diskd for the disks into that jail; nothing where there is no disk.
  * Returns 0, or -1 with err set.
  */
 int disks_start(const struct disks *disks, struct child *diskd, const struct jail *jail,
-		int memory_fd, uint64_t memory_size, struct disk_ends *ends, struct err *err);
-void disk_ends_close(struct disk_ends *ends);
+		int memory_fd, uint64_t memory_size, const struct disk_ends *ends, struct err *err);
 
 /* disks_describe() - tell the vmm of them. */
 void disks_describe(const struct disks *disks, const struct disk_ends *ends,

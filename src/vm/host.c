@@ -85,23 +85,32 @@ static int join_network(const char *path, struct err *err)
 	return 0;
 }
 
-/* The namespace that engines look for behind the container's pid, to put interfaces into it. */
-static int enter_network(const struct oci_config *config, int *claim, struct err *err)
+static const struct oci_namespace *find_network(const struct oci_config *config)
 {
-	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++) {
-		const struct oci_namespace *namespace = &config->linux_->namespaces[i];
+	for (size_t i = 0; config->linux_ && i < config->linux_->n_namespaces; i++)
+		if (str_eq(config->linux_->namespaces[i].type, "network"))
+			return &config->linux_->namespaces[i];
+	return NULL;
+}
 
-		if (!str_eq(namespace->type, "network"))
-			continue;
-		if (namespace->path && *namespace->path) {
-			if (join_network(namespace->path, err) < 0)
-				return -1;
-		} else if (unshare(CLONE_NEWNET) < 0) {
-			return err_set(err, errno, "make a network namespace");
-		}
-		return claim_network(namespace->path, claim, err);
-	}
-	return 0;
+static int join_given_network(const struct oci_config *config, int *claim, struct err *err)
+{
+	const struct oci_namespace *network = find_network(config);
+
+	if (!network || !network->path || !*network->path)
+		return 0;
+	return join_network(network->path, err) < 0 ? -1 : claim_network(network->path, claim, err);
+}
+
+int host_make_network(const struct oci_config *config, int *claim, struct err *err)
+{
+	const struct oci_namespace *network = find_network(config);
+
+	if (!network || *claim >= 0)
+		return 0;
+	if (unshare(CLONE_NEWNET) < 0)
+		return err_set(err, errno, "make a network namespace");
+	return claim_network("of its own", claim, err);
 }
 
 int host_check(const struct oci_config *config, struct err *err)
@@ -146,7 +155,7 @@ int host_enter(const struct machine *machine, int ready_fd, int *claim, struct e
 		return -1;
 	if (rootless_enter(config->linux_, err) < 0)
 		return -1;
-	return enter_network(config, claim, err);
+	return join_given_network(config, claim, err);
 }
 
 int host_leave_stdio(struct err *err)

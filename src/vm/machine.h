@@ -25,7 +25,14 @@ struct machine {
 	struct child vmm, fsd, diskd;
 	int vmm_fd; /* control sockets: the monitor's ends */
 	int fsd_fd;
-	int agent_fd; /* the other end of the guest's port VMM_PORT_CONTROL */
+	int agent_fd;	/* the other end of the guest's port VMM_PORT_CONTROL */
+	int network_fd; /* the vmm's network namespace, an empty one; -1: not held */
+	/* Of fsd and diskd, until they are started. */
+	struct {
+		int control_fd, fs_fd; /* fsd's, to the monitor and the vmm */
+		struct disk_ends disks;
+		uid_t uid; /* the vmm's; fsd stays who it is */
+	} ends;
 };
 
 /*
@@ -36,10 +43,22 @@ int machine_open(struct machine *machine, const struct container *container,
 		 const struct create_options *options, struct err *err);
 
 /*
- * machine_launch() - in the monitor: memory, trees and streams, then fsd and the vmm, which run
- * the guest kernel when this returns. 0, or -1 with err set; machine_close() ends them.
+ * machine_launch() - in the monitor: memory, trees and streams, then the vmm, which runs the guest
+ * when this returns. 0, or -1 with err set; machine_close() ends it.
  */
 int machine_launch(struct machine *machine, struct err *err);
+
+/*
+ * machine_serve() - then: fsd, and diskd where there are disks. They serve when this returns, and
+ * the guest may be asked for a container. 0, or -1 with err set; machine_close() ends them.
+ */
+int machine_serve(struct machine *machine, struct err *err);
+
+/* machine_close_parts() - what the vmm was made from, which nobody needs when it is there. */
+void machine_close_parts(struct machine *machine);
+
+/* machine_close_ends() - what fsd and diskd have by now. */
+void machine_close_ends(struct machine *machine);
 
 /*
  * machine_add_port() - let the guest connect to a port, once, and give the vmm what that is joined

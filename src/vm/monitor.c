@@ -350,6 +350,9 @@ static int set_up(struct monitor *monitor, struct err *err)
 	    machine_launch(machine, err) < 0)
 		return -1;
 	monitor_note("vmm ready");
+	if (host_make_network(monitor->container->config, &monitor->network_claim, err) < 0 ||
+	    machine_serve(machine, err) < 0)
+		return -1;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	monitor->started = now.tv_sec;
 	monitor_check_boot(monitor);
