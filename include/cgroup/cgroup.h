@@ -72,7 +72,7 @@ bool cgroup_may_create(const char *path);
  */
 int cgroup_create(const char *path, const struct oci_linux_resources *resources, struct err *err);
 
-/* cgroup_adopt() - set the limits of a cgroup that systemd has made and delegated. 0, or -1. */
+/* cgroup_adopt() - set the limits of a cgroup v2 that another has made for us. 0, or -1. */
 int cgroup_adopt(const char *path, const struct oci_linux_resources *resources, struct err *err);
 
 /*

@@ -337,6 +337,7 @@ int agent_init(struct agent *agent, const struct machine *machine, struct err *e
 		.loop.epoll_fd = -1,
 		.signals = { .fd = -1, .ready = child_ended, .data = agent },
 		.use_cgroups = true,
+		.first_cgroup = machine->cgroup,
 	};
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);

@@ -17,7 +17,8 @@ struct container;
 
 /* What the machine is asked to do; apart, so that tests can run the agent on a host. */
 struct machine {
-	const char *trees; /* where the virtio-fs device is mounted: "/run/moat/fs" */
+	const char *trees;  /* where the virtio-fs device is mounted: "/run/moat/fs" */
+	const char *cgroup; /* agent.first_cgroup */
 	/* Start to connect to a port of the host, and wait for it: see guest/vsock.h. */
 	int (*connect)(uint32_t port, struct err *err);
 	int (*connected)(int fd, uint32_t port, struct err *err);
@@ -37,7 +38,8 @@ struct agent {
 	struct source signals; /* signalfd: SIGCHLD */
 	struct ttrpc *control;
 	struct container *containers;
-	bool use_cgroups; /* false where there is no cgroup file system (tests) */
+	bool use_cgroups;	  /* false where there is no cgroup file system (tests) */
+	const char *first_cgroup; /* one that is there already, until a container has it; NULL */
 };
 
 /*

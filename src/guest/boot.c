@@ -106,7 +106,11 @@ int boot_mounts(struct err *err)
 			  NULL) < 0)
 			return err_set(err, errno, "mount %s on %s", mounts[i].type,
 				       mounts[i].target);
-	return delegate_controllers(err);
+	if (delegate_controllers(err) < 0)
+		return -1;
+	if (mkdir(CGROUP_ROOT BOOT_CGROUP, 0755) < 0)
+		return err_set(err, errno, "make cgroup %s", BOOT_CGROUP);
+	return 0;
 }
 
 /*

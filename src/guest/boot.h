@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOT_TREES "/run/moat/fs" /* where the virtio-fs device is mounted */
+#define BOOT_TREES  "/run/moat/fs" /* where the virtio-fs device is mounted */
+#define BOOT_CGROUP "/.first"	   /* of the first container; no id begins with a dot */
 
 /* boot_streams() - give descriptors 0, 1 and 2 a meaning: nothing, and the kernel's log. */
 void boot_streams(void);
@@ -15,7 +16,10 @@ void boot_streams(void);
 /* boot_modules() - a distribution's kernel: load what was imported with it. */
 void boot_modules(void);
 
-/* boot_mounts() - a root that can be pivoted from, and the kernel's file systems. 0, or -1. */
+/*
+ * boot_mounts() - a root that can be pivoted from, and the kernel's file systems, with a cgroup for
+ * the first container: to make one takes long, and here it is part of a template. 0, or -1.
+ */
 int boot_mounts(struct err *err);
 
 /* boot_trees() - the files that the host lends. 0, or -1 with err set. */

@@ -123,6 +123,24 @@ static int make(struct container *container, struct err *err)
 	return sandbox_create(&params, &init->pid, err);
 }
 
+static int make_cgroup(struct container *container, struct err *err)
+{
+	const struct oci_linux_resources *resources = container->config.linux_.resources;
+	const char **first = &container->agent->first_cgroup;
+	_cleanup_free_ char *path = NULL;
+
+	if (*first) {
+		container->cgroup = xstrdup(*first);
+		*first = NULL;
+		return cgroup_adopt(container->cgroup, resources, err);
+	}
+	path = xasprintf("/%s", container->id);
+	if (cgroup_create(path, resources, err) < 0)
+		return -1;
+	container->cgroup = steal(path);
+	return 0;
+}
+
 static int build(struct container *container, const Moat__Agent__Stdio *stdio, struct err *err)
 {
 	const struct guest_config *config = &container->config;
@@ -136,13 +154,8 @@ static int build(struct container *container, const Moat__Agent__Stdio *stdio, s
 	/* First, so that the host answers while the rest is being done. */
 	if (streams_prepare(streams, agent, stdio, err) < 0)
 		return -1;
-	if (agent->use_cgroups) {
-		_cleanup_free_ char *path = xasprintf("/%s", container->id);
-
-		if (cgroup_create(path, config->linux_.resources, err) < 0)
-			return -1;
-		container->cgroup = steal(path);
-	}
+	if (agent->use_cgroups && make_cgroup(container, err) < 0)
+		return -1;
 	if (make(container, err) < 0)
 		return -1;
 	return streams_attach(streams, agent, process_output_ended, err);

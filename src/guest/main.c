@@ -15,6 +15,7 @@
 
 static const struct machine guest = {
 	.trees = BOOT_TREES,
+	.cgroup = BOOT_CGROUP,
 	.connect = vsock_begin,
 	.connected = vsock_finish,
 	.greet = greet,
