@@ -99,6 +99,9 @@ int cgroup_update(const char *path, const struct oci_linux_resources *resources,
  */
 int cgroup_enter(const char *path, pid_t pid, struct err *err);
 
+/* cgroup_enter_v1() - the same for a caller that clone3(2) has put into the v2 hierarchy's. */
+int cgroup_enter_v1(const char *path, struct err *err);
+
 /*
  * cgroup_open() - the directory in the v2 hierarchy (on a hybrid host the one without controllers,
  * by which processes are kept track of), for clone3(2)'s CLONE_INTO_CGROUP.

@@ -115,6 +115,11 @@ int cgroup_enter(const char *path, pid_t pid, struct err *err)
 	return v1_enter(layout, path, pid, err);
 }
 
+int cgroup_enter_v1(const char *path, struct err *err)
+{
+	return v1_enter(layout_get(), path, 0, err);
+}
+
 int cgroup_open(const char *path)
 {
 	const struct layout *layout = layout_get();

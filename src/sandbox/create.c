@@ -139,7 +139,7 @@ static void release(struct setup *setup)
 }
 
 /* @extra: further flags. Returns as fork(2) does, with err set on failure. */
-static pid_t clone_init(const struct setup *setup, uint64_t extra, struct err *err)
+static pid_t clone_init(struct setup *setup, uint64_t extra, struct err *err)
 {
 	struct clone_args args = {
 		.flags =
@@ -156,6 +156,8 @@ static pid_t clone_init(const struct setup *setup, uint64_t extra, struct err *e
 		args.cgroup = (uint64_t)cgroup;
 	}
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		setup->cgroup_cloned = cgroup >= 0;
 	if (pid < 0) {
 		err_set(err, errno, "make the container's namespaces");
 		if (err->code == ENOSPC || err->code == EUSERS)

@@ -25,7 +25,11 @@
 
 static int enter_cgroup(struct setup *setup, struct err *err)
 {
-	return setup->params->cgroup_path ? cgroup_enter(setup->params->cgroup_path, 0, err) : 0;
+	const char *path = setup->params->cgroup_path;
+
+	if (!path)
+		return 0;
+	return setup->cgroup_cloned ? cgroup_enter_v1(path, err) : cgroup_enter(path, 0, err);
 }
 
 static int enter_namespaces(struct setup *setup, struct err *err)

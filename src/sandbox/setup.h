@@ -39,7 +39,8 @@ struct setup {
 	ino_t root_inode;
 	int sync; /* to the other side: the parent's end in the parent, init's in init */
 	/* Init's own. */
-	int null; /* the host's /dev/null, checked to be it */
+	int null;	    /* the host's /dev/null, checked to be it */
+	bool cgroup_cloned; /* clone3(2) has put it into the cgroup, in the v2 hierarchy */
 	bool cgroup_unshared;
 	int empty;    /* the one empty directory that hides masked directories; -1 */
 	int terminal; /* becomes 0, 1 and 2; -1 */
