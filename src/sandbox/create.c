@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 
 /* Namespaces that init enters by itself: a cgroup namespace begins where its maker is. */
-#define LATER (CLONE_NEWCGROUP | CLONE_NEWTIME)
+#define LATER ((uint64_t)(CLONE_NEWCGROUP | CLONE_NEWTIME))
 
 static int refuse_unsupported(const struct setup *setup, struct err *err)
 {
@@ -142,8 +142,7 @@ static void release(struct setup *setup)
 static pid_t clone_init(struct setup *setup, uint64_t extra, struct err *err)
 {
 	struct clone_args args = {
-		.flags =
-			(setup->namespaces.create & ~(uint64_t)LATER) | CLONE_CLEAR_SIGHAND | extra,
+		.flags = (setup->namespaces.create & ~LATER) | CLONE_CLEAR_SIGHAND | extra,
 		.exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD,
 	};
 	_cleanup_fd_ int cgroup = -1;
@@ -155,9 +154,8 @@ static pid_t clone_init(struct setup *setup, uint64_t extra, struct err *err)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup;
 	}
+	setup->cgroup_cloned = cgroup >= 0; /* which init reads */
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (pid == 0)
-		setup->cgroup_cloned = cgroup >= 0;
 	if (pid < 0) {
 		err_set(err, errno, "make the container's namespaces");
 		if (err->code == ENOSPC || err->code == EUSERS)
