@@ -6,6 +6,7 @@
 #include "hostile_guest.h"
 
 #define ROUNDS 10u
+#define TURNS  1000u /* of the others, at least */
 #define CHAINS 8u
 
 static volatile uint32_t current; /* the device that is driven */
@@ -135,7 +136,8 @@ void guest_race(unsigned int which, unsigned int vcpus)
 		disturb(which);
 	while (!turns) /* the others are there */
 		__asm__ volatile("pause");
-	for (unsigned int round = 0; round < ROUNDS; round++) {
+	/* More where the others do not get their share of the host's processors. */
+	for (unsigned int round = 0; round < ROUNDS || turns < TURNS; round++) {
 		for (unsigned int device = 0; get(device, VIRTIO_MMIO_DEVICE_ID) < 64; device++) {
 			current = device;
 			guest_start(device, round % 2 ? 1ull << VIRTIO_RING_F_INDIRECT_DESC : 0);
@@ -146,5 +148,5 @@ void guest_race(unsigned int which, unsigned int vcpus)
 	over = 1;
 	while (standing < vcpus - 1)
 		__asm__ volatile("pause");
-	guest_finish(races[which].name, turns > 1000);
+	guest_finish(races[which].name, true);
 }
