@@ -81,7 +81,7 @@ int vm_update(struct container *container, const struct oci_linux_resources *res
 	if (sizing_choose(container->config, container->settings, &size, err) < 0)
 		return -1;
 	if (memory && memory->has_limit && memory->limit > 0 &&
-	    (uint64_t)memory->limit > size.memory)
+	    !sizing_suits(container->config, &size, (uint64_t)memory->limit))
 		return refuse_memory((uint64_t)memory->limit, size.memory, err);
 	if (for_guest && update_guest(container, resources, err) < 0)
 		return err_wrap(err, "change the limits in the guest");

@@ -95,6 +95,22 @@ static const char *find_memory(const struct oci_config *config,
 	return "the operator's file: memory";
 }
 
+/*
+ * As many of so many bytes as a guest here can use. Swap is not counted: the tmpfs that has the
+ * guest's memory takes no more than the RAM (guest_memory_create()), and what is chosen now is
+ * chosen again later in the machine's life.
+ */
+static uint64_t reach(uint64_t limit)
+{
+	struct sysinfo info;
+	uint64_t most;
+
+	if (sysinfo(&info) < 0)
+		return limit;
+	most = (uint64_t)info.totalram * info.mem_unit / ALIGNMENT * ALIGNMENT;
+	return limit < most ? limit : most;
+}
+
 uint64_t sizing_host_memory(void)
 {
 	struct sysinfo info;
@@ -111,7 +127,7 @@ int sizing_check_memory(const struct oci_config *config, const struct moat_setti
 	uint64_t bytes;
 	const char *origin = find_memory(config, settings, &bytes, &is_limit);
 
-	if (bytes <= most)
+	if (is_limit || bytes <= most)
 		return 0;
 	return err_set(err, 0,
 		       "%s is %llu MiB, more than a virtual machine can have here (this host has "
@@ -127,7 +143,7 @@ int sizing_choose(const struct oci_config *config, const struct moat_settings *s
 	const char *origin = find_memory(config, settings, &bytes, &is_limit);
 
 	if (is_limit) {
-		bytes += kernel_share(bytes);
+		bytes = reach(bytes + kernel_share(bytes));
 		if (bytes < MEMORY_MIN)
 			bytes = MEMORY_MIN; /* the guest's own cgroup keeps the limit */
 	}
@@ -142,6 +158,13 @@ int sizing_choose(const struct oci_config *config, const struct moat_settings *s
 	return choose_vcpus(config, settings, &size->vcpus, err);
 }
 
+bool sizing_suits(const struct oci_config *config, const struct machine_size *size, uint64_t limit)
+{
+	const struct oci_vm_hw_config *hardware = hardware_of(config);
+
+	return (hardware && hardware->has_memory) || reach(limit) <= size->memory;
+}
+
 unsigned int sizing_queues(unsigned int vcpus)
 {
 	return vcpus < QUEUES_MAX ? vcpus : QUEUES_MAX;
@@ -149,8 +172,8 @@ unsigned int sizing_queues(unsigned int vcpus)
 
 static void grow(int64_t *limit, bool has_limit, uint64_t by)
 {
-	if (has_limit && *limit > 0 && *limit < INT64_MAX - (int64_t)by)
-		*limit += (int64_t)by;
+	if (has_limit && *limit > 0)
+		*limit = *limit < INT64_MAX - (int64_t)by ? *limit + (int64_t)by : INT64_MAX;
 }
 
 void sizing_host(const struct oci_linux_resources *resources, const struct moat_settings *settings,

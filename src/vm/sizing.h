@@ -6,6 +6,7 @@
 #include "oci/config.h"
 #include "oci/settings.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct machine_size {
@@ -16,19 +17,27 @@ struct machine_size {
 /*
  * sizing_choose() - from vm.hwConfig, else from linux.resources, else the operator's defaults.
  *
- * The memory limit is the workload's, so RAM is that and what the guest kernel needs. A CPU quota
- * is rounded up to whole vCPUs; no machine gets more than the host has.
+ * The memory limit is the workload's, so RAM is that and what the guest kernel needs, at most
+ * the host's: whoever sets a limit does not ask for a machine of that size. A CPU quota is rounded
+ * up to whole vCPUs; no machine gets more than the host has.
  * Returns 0, or -1 with err set.
  */
 int sizing_choose(const struct oci_config *config, const struct moat_settings *settings,
 		  struct machine_size *size, struct err *err);
 
+/*
+ * sizing_suits() - whether a running machine of that size may have such a memory limit: it is the
+ * size that was asked for whatever the limit, or a new machine would get no more for this one.
+ */
+bool sizing_suits(const struct oci_config *config, const struct machine_size *size, uint64_t limit);
+
 /* sizing_host_memory() - bytes of memory and swap that this host has in all. */
 uint64_t sizing_host_memory(void);
 
 /*
- * sizing_check_memory() - whether what is asked for is at most that much. Machines together may
- * have more than the host, and one more than is free just now; but not more than could ever be.
+ * sizing_check_memory() - whether the machine that is asked for has at most that much. Machines
+ * together may have more than the host, and one more than is free just now; but not more than could
+ * ever be. A limit asks for no size, and may be any.
  * Returns 0, or -1 with err set.
  */
 int sizing_check_memory(const struct oci_config *config, const struct moat_settings *settings,

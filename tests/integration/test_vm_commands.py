@@ -175,6 +175,37 @@ class Limits(Running):
         self.refused("update", "--cpu-quota", 5, name, says=["change the limits in the guest", "set cpu.max"])
         self.finish(name)
 
+    def test_memory_above_the_hosts(self):
+        """A limit that nobody can reach is one all the same; the machine is as large as one here can be."""
+        path = "/%s-large" % host.RUN_TAG
+        limit = 8 << 40
+
+        def change(config):
+            config["linux"]["cgroupsPath"] = path
+            config["linux"]["resources"] = {"memory": {"limit": limit, "swap": limit}}
+            config["linux"]["namespaces"].append({"type": "cgroup"})
+            config["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["ro"]})
+
+        def limits():
+            with open("/sys/fs/cgroup%s/memory.max" % path) as f:
+                return int(self.ok("exec", name, "cat", "/sys/fs/cgroup/memory.max").stdout), int(f.read())
+        name = self.start("sleep", "1000", change=change)
+        inside, outside = limits()
+        self.assertEqual(inside, limit)
+        self.assertGreaterEqual(outside, limit)
+        has = int(self.ok("exec", name, "awk", "/^MemTotal/ { print $2 }", "/proc/meminfo").stdout) << 10
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.assertTrue(most * 0.8 < has <= most, (has, most))
+        for limit in 16 << 40, most + 1, 64 << 20:
+            self.ok("update", "--memory", limit, "--memory-swap", limit, name)
+            inside, outside = limits()
+            self.assertEqual(inside, limit // 4096 * 4096)
+            self.assertGreater(outside, max(limit, has))
+        self.finish(name)
+        name = self.start("sleep", "1000", change=lambda c: c.update(vm={"hwConfig": {"memory": 128 << 20}}))
+        self.ok("update", "--memory", "64G", name)
+        self.finish(name)
+
 
 class Hostile(Running):
     """What a workload gives itself as a name, or has a guest say."""

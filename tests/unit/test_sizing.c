@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include <cmocka.h>
 
@@ -49,6 +50,15 @@ static unsigned int host_cpus(void)
 	return (unsigned int)CPU_COUNT(&set);
 }
 
+/* RAM without swap, in whole huge pages. */
+static uint64_t host_ram(void)
+{
+	struct sysinfo info;
+
+	assert_int_equal(sysinfo(&info), 0);
+	return (uint64_t)info.totalram * info.mem_unit / (2 * MIB) * (2 * MIB);
+}
+
 static void choose(void)
 {
 	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), 0);
@@ -77,9 +87,64 @@ static void test_limit_is_the_workloads(void **state)
 	f.memory.limit = -1;
 	choose();
 	assert_int_equal(f.size.memory, 512 * MIB);
-	f.memory.limit = INT64_MAX;
-	assert_int_equal(sizing_choose(&f.config, &f.settings, &f.size, &f.err), -1);
-	assert_non_null(strstr(f.err.text, "linux.resources.memory.limit"));
+}
+
+/* A limit is an upper bound, and may be one that nobody can reach. */
+static void test_limit_above_the_host(void **state)
+{
+	static const int64_t limits[] = { (int64_t)1 << 50, INT64_MAX };
+	struct host_resources host;
+
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = f.memory.has_swap = true;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		f.memory.limit = f.memory.swap = limits[i];
+		assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err),
+				 0);
+		choose();
+		assert_int_equal(f.size.memory, host_ram());
+		sizing_host(&f.resources, &f.settings, &f.size, &host);
+		assert_true(host.resources.memory->limit >= limits[i]);
+		assert_true(host.resources.memory->swap >= host.resources.memory->limit);
+	}
+	/* One below has no room for the guest's kernel beside it, either. */
+	f.memory.limit = (int64_t)host_ram() - 1;
+	choose();
+	assert_int_equal(f.size.memory, host_ram());
+}
+
+/* Where swap can grow by less than the limit, it grows to what it can be at most. */
+static void test_limits_do_not_overflow(void **state)
+{
+	struct host_resources host;
+
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = f.memory.has_swap = true;
+	f.memory.limit = INT64_MAX - (int64_t)(32 * MIB) - 1;
+	f.memory.swap = f.memory.limit + 1;
+	choose();
+	sizing_host(&f.resources, &f.settings, &f.size, &host);
+	assert_true(host.resources.memory->limit > f.memory.limit);
+	assert_int_equal(host.resources.memory->swap, INT64_MAX);
+}
+
+static void test_limits_of_a_running_machine(void **state)
+{
+	choose();
+	assert_true(sizing_suits(&f.config, &f.size, 512 * MIB));
+	assert_false(sizing_suits(&f.config, &f.size, 512 * MIB + 1));
+	f.resources.memory = &f.memory;
+	f.memory.has_limit = true;
+	f.memory.limit = (int64_t)1 << 50; /* it has all that there is */
+	choose();
+	assert_true(sizing_suits(&f.config, &f.size, 1ull << 51));
+	f.config.vm = &f.vm;
+	f.vm.hw_config = &f.hardware;
+	f.hardware.has_memory = true;
+	f.hardware.memory = 128 * MIB; /* whatever the limit */
+	choose();
+	assert_int_equal(f.size.memory, 128 * MIB);
+	assert_true(sizing_suits(&f.config, &f.size, 1ull << 50));
 }
 
 static void test_quota_is_rounded_up(void **state)
@@ -128,21 +193,19 @@ static void test_hardware_comes_first(void **state)
 
 static void test_more_than_the_host_has(void **state)
 {
-	f.resources.memory = &f.memory;
-	f.memory.has_limit = true;
-	f.memory.limit = (int64_t)(1000 * MIB);
+	f.settings.memory = 1000 * MIB;
 	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), 0);
-	f.memory.limit++;
+	f.settings.memory++;
 	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), -1);
 	assert_string_equal(f.err.text,
-			    "linux.resources.memory.limit is 1000 MiB, more than a virtual machine "
+			    "the operator's file: memory is 1000 MiB, more than a virtual machine "
 			    "can have here (this host has 1000 MiB of memory and swap): lower it");
-	f.memory.limit = (int64_t)1 << 50;
-	assert_int_equal(sizing_check_memory(&f.config, &f.settings, sizing_host_memory(), &f.err),
-			 -1);
 	f.config.vm = &f.vm;
 	f.vm.hw_config = &f.hardware;
 	f.hardware.has_memory = true;
+	f.hardware.memory = 1ull << 50;
+	assert_int_equal(sizing_check_memory(&f.config, &f.settings, sizing_host_memory(), &f.err),
+			 -1);
 	f.hardware.memory = 2000 * MIB;
 	assert_int_equal(sizing_check_memory(&f.config, &f.settings, 1000 * MIB, &f.err), -1);
 	assert_non_null(strstr(f.err.text, "vm.hwConfig.memory is 2000 MiB"));
@@ -183,6 +246,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 		TEST(test_defaults),
 		TEST(test_limit_is_the_workloads),
+		TEST(test_limit_above_the_host),
+		TEST(test_limits_do_not_overflow),
+		TEST(test_limits_of_a_running_machine),
 		TEST(test_quota_is_rounded_up),
 		TEST(test_hardware_comes_first),
 		TEST(test_more_than_the_host_has),
