@@ -25,8 +25,8 @@ enum { QUEUE_INFLATE, QUEUE_DEFLATE, QUEUE_REPORTING, QUEUES };
 
 /*
  * Only whole pages: of others the rest may be in use. Where the range is not of the memory file
- * alone (the kernel's constants are mapped from their own file), or smaller than its huge pages,
- * the kernel refuses: then the guest just keeps the memory.
+ * alone (a part is mapped from the kernel's file, or from a template), or smaller than its huge
+ * pages, the kernel refuses: then the guest just keeps the memory.
  */
 static void give_back(const struct iovec *part)
 {

@@ -49,7 +49,10 @@ struct vmm {
 	struct net_device net[VMM_NETS_MAX];
 	unsigned int nets, first_net; /* their number; the first one's on the bus */
 	struct serial *serial;	      /* NULL: no console */
-	/* What is mapped from the kernel's file, not the memory's. */
+	/*
+	 * What stays as it is in the kernel's file: padding is mapped from there, and both are
+	 * from a template.
+	 */
 	struct snapshot_run padding, constants;
 	bool making; /* vmm_make_template() is at it */
 	bool again;  /* signals may have been lost: mmio_again() is due */

@@ -193,7 +193,7 @@ static void test_its_own_rings(void **state)
 	assert_in_range(pages(f), 61, 64);
 }
 
-/* As the kernel's constants are mapped: they stay as they are, and so does their file. */
+/* As a template's code is mapped: it stays as it is, and so does its file. */
 static void test_memory_of_another_file(void **state)
 {
 	struct fixture *f = *state;

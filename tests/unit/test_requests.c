@@ -28,7 +28,7 @@ static int setup(void **state)
 
 	if (host_setup(state) < 0)
 		return -1;
-	strcpy(directory + sizeof(directory) - 7, "XXXXXX");
+	snprintf(directory, sizeof(directory), "/tmp/moat-test-XXXXXX");
 	if (!mkdtemp(directory))
 		return -1;
 	sigprocmask(SIG_SETMASK, NULL, &before);

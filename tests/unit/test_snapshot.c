@@ -123,7 +123,7 @@ static void brings_memory_back(void **state)
 	snapshot_release(&read);
 }
 
-/* What is mapped over the memory, as a kernel's constants are, is not in the memory's file. */
+/* What is mapped over the memory, as a kernel's padding is, is not in the memory's file. */
 static void takes_what_is_mapped_over_it(void **state)
 {
 	struct fixture *f = *state;
